@@ -1,0 +1,69 @@
+"""The compiled form of a dialect that the reader runs on: live sets per state, and what each marker is.
+
+Made by `gateway.rulebook.compile` from a dialect; immutable and shared by all readers. Knows no text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from gateway.events import Group
+from gateway.streams.markers import Plan
+
+ANY: Final = -1  # the thought was open from the start: which opener it had is not known, each closer counts
+
+
+class State(StrEnum):
+    """Where the reader stands."""
+
+    START = "start"  # nothing but white space released since the start, or since a message ended
+    OPENABLE = "openable"  # answer text has begun, but a control-token opener still counts
+    THINK_START = "think_start"  # a thought, only white space so far
+    THINK = "think"
+    ANSWER = "answer"
+    AFTER_CLOSER = "after_closer"  # answer, only white space since a closer
+    TOOLS = "tools"
+    ARGUMENT = "argument"
+    FOREIGN = "foreign"  # another role speaks: suppressed to the end
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What one literal is in one live set. `index`: the thought pair, or the tool region, it belongs to."""
+
+    group: Group
+    index: int = ANY
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderGrammar:
+    """A channel header. `rules`: full-match expressions over the header text, and where the body goes."""
+
+    close: str
+    within: tuple[str, ...]
+    rules: tuple[tuple[re.Pattern[str], str], ...]  # target: reasoning | answer | tool | foreign
+    tool_region: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grammar:
+    """One compiled dialect. `plans` is keyed by state and index (thought pair or tool region; `ANY` where it does not matter)."""
+
+    name: str
+    tags: bool  # markers look like ordinary text and need guards (contract rule 3)
+    reopen_lines: bool  # an opener at a line start of the answer goes back to thinking
+    reopen_closer: bool  # an opener right after a closer does
+    replays: bool  # an answer closer inside a thought means that the thought channel was skipped
+    plans: Mapping[tuple[State, int], Plan[Rule]]
+    enders: re.Pattern[str] | None  # closers, framing and end-of-turn literals, for a run of them at the end
+    ender_prefixes: frozenset[str]
+    header: HeaderGrammar | None
+    longest: int  # longest marker; a header counts by its opening literal
+
+    def plan(self, state: State, index: int) -> Plan[Rule]:
+        """The live set of `state`."""
+        return self.plans.get((state, index)) or self.plans[state, ANY]

@@ -1,0 +1,124 @@
+"""Is this place in an answer quoted? Markdown fences and inline code, independent of chunking.
+
+Rules: a fence opens with three or more backticks or tildes that stand first on their line and closes with as many or more of the same
+alone on a line (CommonMark 4.5; any indentation and `>` or list marks are allowed before it, since answers nest). Inline code runs from
+a run of backticks to the next run of the same length and never across a line break (contract rule 3). A run that is still
+open at a place counts as quoting it: what follows is not known there, and must not change the reading.
+
+Text is only kept until somebody asks; then it is folded into a few integers. Knows no marker.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_TOKEN: Final = re.compile(r"\n|`+|~+")
+_LINE_OPENING: Final = re.compile(r"[\s>*+\-\d.)]*\Z")  # white space, quote and list marks: a fence may still open here
+_BEFORE_A_MENTION: Final = " \t\"'(“‘«„[*_"
+_FOLD_AT: Final = 256  # pieces kept before folding without being asked: bounds memory
+
+
+class Quoting:
+    """State after all text fed so far. `feed` costs one append."""
+
+    __slots__ = ("_blank", "_code", "_fence", "_fence_closing", "_fence_line", "_last", "_opening", "_pieces", "_run")
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._run = ""  # backticks or tildes at the very end of the folded text: more may follow
+        self._fence = ""  # the run that opened the fence we are in
+        self._fence_line = False  # the fence opened on this line: a second backtick run would make it inline code
+        self._fence_closing = False  # this line, inside a fence, is a closing run and nothing else so far
+        self._code = 0  # length of the inline-code run that is open on this line
+        self._opening = True  # only white space, quote and list marks on this line: a fence may open
+        self._blank = True  # only white space on this line
+        self._last = ""  # the last character
+
+    def feed(self, text: str) -> None:
+        """Append released text."""
+        self._pieces.append(text)
+        if len(self._pieces) > _FOLD_AT:
+            self._fold()
+
+    @property
+    def quoted(self) -> bool:
+        """True inside a fence or an open inline-code run."""
+        self._fold()
+        if self._run:  # the place ends the run: look at the state as if it were complete
+            probe = self._copy()
+            probe._take_run(self._run)
+            return bool(probe._fence or probe._code)
+        return bool(self._fence or self._code)
+
+    @property
+    def line_start(self) -> bool:
+        """True where only white space stands before this place on its line."""
+        self._fold()
+        return self._blank and not self._run
+
+    @property
+    def mid_sentence(self) -> bool:
+        """True behind a blank, a bracket or a quotation mark that is not the start of a line: a mention, not an end."""
+        self._fold()
+        return bool(self._last) and self._last in _BEFORE_A_MENTION and not self.line_start
+
+    def _copy(self) -> Quoting:
+        other = Quoting()
+        other._fence, other._code, other._opening, other._blank = self._fence, self._code, self._opening, self._blank
+        other._fence_line, other._fence_closing = self._fence_line, self._fence_closing
+        return other
+
+    def _fold(self) -> None:
+        if not self._pieces:
+            return
+        text = self._run + "".join(self._pieces)
+        self._last = text[-1:]
+        self._pieces.clear()
+        self._run = ""
+        if "`" not in text and "~" not in text:  # the common case: only the last line matters
+            line_break = text.rfind("\n")
+            if line_break != -1:
+                self._line_break()
+            self._take_plain(text[line_break + 1 :])
+            return
+        at = 0
+        for token in _TOKEN.finditer(text):
+            self._take_plain(text[at : token.start()])
+            at = token.end()
+            if token.group() == "\n":
+                self._line_break()
+            elif at == len(text):
+                self._run = token.group()
+            else:
+                self._take_run(token.group())
+        self._take_plain(text[at:])
+
+    def _take_plain(self, text: str) -> None:
+        if not text or text.isspace():
+            return
+        self._blank = self._fence_closing = False
+        if self._opening and not _LINE_OPENING.match(text):
+            self._opening = False
+
+    def _take_run(self, run: str) -> None:
+        opening, blank = self._opening, self._blank
+        self._opening = self._blank = False
+        if self._fence_line and run[0] == self._fence[0] == "`":
+            self._code, self._fence, self._fence_line = len(self._fence), "", False
+        if self._fence:
+            self._fence_closing = (opening or blank) and run[0] == self._fence[0] and len(run) >= len(self._fence)
+        elif opening and len(run) >= 3:
+            self._fence, self._fence_line = run, True
+        elif run[0] == "`":
+            if not self._code:
+                self._code = len(run)
+            elif self._code == len(run):
+                self._code = 0
+
+    def _line_break(self) -> None:
+        if self._fence_closing:
+            self._fence = ""
+        self._fence_closing = self._fence_line = False
+        self._code = 0
+        self._opening = self._blank = True

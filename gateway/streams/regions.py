@@ -1,0 +1,429 @@
+"""The one reader: raw text to reasoning, answer and tool regions, at any chunking, in linear time.
+
+How it works. The reader stands in a `State`; the grammar gives that state's live markers. Text left of the next marker is
+released into the state's channel; a marker is asked what it means here (`_ON`, one method a group) and is dropped,
+forwarded, or found to be text. What cannot be decided yet stays in `_held`. Streaming is `feed` many times; a whole text is
+`feed` once; both end with `finish`. reader_spec sections 3 and 4 and contract rule 3 are the rules.
+
+What it must not know: model families, fields, findings, policies. It says what is there; others decide what to do.
+
+`split=True` reads one field of an answer that the engine has already split: the thought starts open in the reasoning
+field, guards against quoted markers apply inside it too, and an answer is never reopened by a control token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import groupby
+from operator import itemgetter
+from typing import Final
+
+from gateway.events import CONTENT, FOREIGN, MARKER, REASONING, REPLAY, TOOL, Decision, Effect, Group, Segment
+from gateway.streams.grammar import ANY, Grammar, Rule, State
+from gateway.streams.quoting import Quoting
+
+REPLAY_PIECE: Final = 4096  # characters of one replayed content event (reader_spec section 4)
+
+_CHANNEL: Final = {
+    State.START: CONTENT,
+    State.OPENABLE: CONTENT,
+    State.ANSWER: CONTENT,
+    State.AFTER_CLOSER: CONTENT,
+    State.THINK_START: REASONING,
+    State.THINK: REASONING,
+    State.TOOLS: TOOL,
+    State.ARGUMENT: TOOL,
+    State.FOREIGN: FOREIGN,
+}
+_THINKING: Final = (State.THINK_START, State.THINK)
+# States in which released text changes nothing, and its channel.
+_THOUGHT: Final = REASONING
+_SETTLED: Final = {State.THINK: _THOUGHT, State.ANSWER: CONTENT, State.OPENABLE: CONTENT}
+
+# A verdict: effect, reason, next state (None: stay), next index. None instead of a verdict: undecided, hold.
+Verdict = tuple[Effect, str, State | None, int]
+
+
+class RegionReader:
+    """Reads one output. `starts_open`: the thought is already open (the prompt, or the field, opened it).
+
+    `feed` and `finish` return segments (`gateway.events.Segment`) in order. `held` is what waits for a decision.
+    `header_cap` and `run_cap` bound what may wait, `replay_cap` what is kept for a replay, all in characters.
+    """
+
+    __slots__ = (
+        "_at", "_grammar", "_header_cap", "_held", "_index", "_kept", "_kept_size", "_leads", "_noted", "_plan",
+        "_pristine", "_quote", "_quoting", "_replay_cap", "_run_cap", "_settled", "_split", "_state", "_stopped",
+        "replay_capped",
+    )  # fmt: skip
+
+    def __init__(
+        self, grammar: Grammar, *, starts_open: bool, split: bool, header_cap: int, run_cap: int, replay_cap: int
+    ) -> None:
+        self._grammar = grammar
+        self._split = split
+        self._header_cap = header_cap
+        self._run_cap = run_cap
+        self._replay_cap = replay_cap
+        self._held = ""
+        self._at = 0  # characters decided on so far
+        self._pristine = True  # nothing released yet: a control-token closer at offset 0 counts
+        self._noted = False  # an answer closer was the channel's last word
+        self._stopped = False
+        self._kept: list[str] = []
+        self._kept_size = 0
+        self.replay_capped = False
+        self._new_quoting()
+        self._state = State.START
+        self._enter(State.THINK_START if starts_open else State.START, ANY)
+
+    def __repr__(self) -> str:
+        return f"<RegionReader {self._grammar.name} in {self._state} at {self._at}, {len(self._held)} held>"
+
+    @property
+    def state(self) -> State:
+        """Where the reader stands."""
+        return self._state
+
+    @property
+    def held(self) -> str:
+        """Text fed and not yet decided on."""
+        return self._held
+
+    def feed(self, text: str) -> list[Segment]:
+        """Read more text; returns what is decided."""
+        if self._settled and not self._held:  # the hot path: nothing is held, and no marker starts in the text
+            for lead in self._leads:
+                if lead in text:
+                    break
+            else:
+                self._at += len(text)
+                if self._settled is not _THOUGHT:
+                    self._quote(text)
+                    return [(CONTENT, text)]
+                if self._grammar.replays:
+                    self._keep(text)
+                if self._split:
+                    self._quote(text)
+                return [(REASONING, text)]
+        out: list[Segment] = []
+        self._read(self._held + text, out, final=False)
+        return _joined(out)
+
+    def settle(self) -> list[Segment]:
+        """The field ends here but the output does not: what is held is text of the current state."""
+        if not self._held:
+            return []
+        out: list[Segment] = []
+        self._read(self._held, out, final=True)
+        return _joined(out)
+
+    def leave(self, *, to_tools: bool) -> list[Segment]:
+        """The reasoning field ends because content or a tool call follows it: the channel had its exit (K2, K3)."""
+        out = self.settle()
+        if to_tools and self._state in _THINKING:
+            self._replay(out)
+        self._noted = False
+        self._kept.clear()
+        return out
+
+    def finish(self, *, stopped: bool) -> list[Segment]:
+        """The output has ended. `stopped`: by itself, so that an answer written into a skipped thought is replayed."""
+        self._stopped = stopped
+        out: list[Segment] = []
+        self._read(self._held, out, final=True)
+        if self._state in _THINKING and stopped:
+            self._replay(out)
+        self._kept.clear()
+        return _joined(out)
+
+    # ------------------------------------------------------------------ the loop
+
+    def _read(self, text: str, out: list[Segment], *, final: bool) -> None:
+        base, at, size = self._at, 0, len(text)
+        while True:
+            begin, end, cut = self._plan.next(text, at, final=final)
+            plan = self._plan
+            stop = cut if begin < 0 else begin
+            if stop > at:
+                self._at = base + stop
+                self._release(text[at:stop], out, partial=final and begin < 0)
+                at = stop
+                if self._plan is not plan:  # the first words of a region change what is live
+                    continue
+            if begin < 0:
+                break
+            literal = text[begin:end]
+            rule = plan.rules[literal]
+            verdict = _ON[rule.group](self, rule, literal, text, end, final)
+            if verdict is None:
+                break
+            if rule.group is Group.HEADER and verdict[0] is not Effect.TEXT and self._grammar.header:
+                end = text.index(self._grammar.header.close, end) + len(self._grammar.header.close)
+                literal = text[begin:end]
+            at = end
+            self._apply(rule.group, literal, verdict, base + begin, out)
+        self._held = "" if at == size else text[at:]
+        self._at = base + at
+
+    def _apply(self, group: Group, literal: str, verdict: Verdict, at: int, out: list[Segment]) -> None:
+        effect, reason, state, index = verdict
+        out.append((MARKER, Decision(literal, group, effect, _CHANNEL[self._state], reason, at)))
+        self._at = at + len(literal)
+        if effect is Effect.TEXT:
+            self._release(literal, out, partial=False)
+        if state is not None:
+            if state is State.TOOLS and self._state in _THINKING:
+                self._replay(out)
+            self._enter(state, index)
+        if effect is Effect.FORWARD:
+            out.append((TOOL, literal))
+            self._pristine = False
+
+    def _enter(self, state: State, index: int) -> None:
+        was_thinking, thinks = self._state in _THINKING, state in _THINKING
+        if was_thinking and not thinks:
+            self._kept.clear()
+            if self._split:
+                self._new_quoting()  # the thought's quotes do not reach into the answer
+        elif thinks and not was_thinking:
+            self._noted, self._kept_size, self.replay_capped = False, 0, False
+        self._state, self._index = state, index
+        self._settled = _SETTLED.get(state)
+        self._plan = self._grammar.plan(state, index)
+        self._leads = self._plan.leads
+
+    def _new_quoting(self) -> None:
+        self._quoting = Quoting()
+        self._quote = self._quoting.feed
+
+    def _release(self, text: str, out: list[Segment], *, partial: bool) -> None:
+        """Let `text` go as text of the current state. `partial`: held at the end of the output, never a marker."""
+        state = self._state
+        out.append((_CHANNEL[state], text))
+        self._pristine = False
+        blank = text.isspace()
+        if state in _THINKING:
+            if self._split:
+                self._quote(text)
+            if self._grammar.replays and not partial:
+                self._keep(text)
+            if state is State.THINK_START and not blank:
+                self._enter(State.THINK, self._index)
+        elif _CHANNEL[state] is CONTENT:
+            self._quote(text)
+            if not blank and state in (State.START, State.AFTER_CLOSER):
+                openable = not self._grammar.tags and not self._split
+                self._enter(State.OPENABLE if openable else State.ANSWER, ANY)
+
+    def _keep(self, text: str) -> None:
+        self._noted = self._noted and text.isspace()
+        if self.replay_capped:
+            return
+        self._kept_size += len(text)
+        if self._kept_size > self._replay_cap:
+            self.replay_capped = True
+            self._kept.clear()
+        else:
+            self._kept.append(text)
+
+    def _replay(self, out: list[Segment]) -> None:
+        """Send a skipped channel again as content (K1 to K3): only when an answer closer was its last word."""
+        if self._noted and not self.replay_capped:
+            text = "".join(self._kept)
+            out.extend((REPLAY, text[i : i + REPLAY_PIECE]) for i in range(0, len(text), REPLAY_PIECE))
+
+    # ------------------------------------------------------------------ guards
+
+    def _guarded(self) -> bool:
+        """Inside a thought of raw text the first closer wins; everywhere else quoting counts."""
+        return self._state not in _THINKING or self._split
+
+    def _ending(self, text: str, end: int, final: bool) -> bool | None:
+        """True when from `end` on only white space and closers stand until the end of the output; None: not known yet."""
+        at = end
+        while at < len(text):
+            if text[at].isspace():
+                at += 1
+                continue
+            ender = self._grammar.enders.match(text, at) if self._grammar.enders else None
+            if ender is None:
+                short = not final and len(text) - end < self._run_cap
+                return None if short and text[at:] in self._grammar.ender_prefixes else False
+            at = ender.end()
+        if final:
+            return self._stopped
+        return None if len(text) - end < self._run_cap else False
+
+    @staticmethod
+    def _line_end(text: str, end: int, final: bool) -> bool | None:
+        if end < len(text):
+            return text[end] in "\r\n"
+        return True if final else None
+
+    def _quoted_ender(self, text: str, end: int, final: bool) -> Verdict | None:
+        """A closer where a quote is open: text, unless nothing but closers follows until the model stopped."""
+        ending = self._ending(text, end, final)
+        if ending is None:
+            return None
+        if ending:
+            return Effect.DROP, "the output ends here, so the open quote was none", None, ANY
+        return Effect.TEXT, "quoted", None, ANY
+
+    # ------------------------------------------------------------------ one method a group
+
+    def _on_think_open(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+        state = self._state
+        if state is State.THINK_START:
+            return Effect.DROP, "an opener at the start of an open thought", State.THINK_START, rule.index
+        if state is State.START:
+            return Effect.DROP, "opens the thought at the start of the output", State.THINK_START, rule.index
+        if self._quoting.quoted:
+            return Effect.TEXT, "quoted", None, ANY
+        if state is State.AFTER_CLOSER and self._grammar.reopen_closer:
+            return Effect.DROP, "reopens the thought right after a closer", State.THINK_START, rule.index
+        if state is State.OPENABLE:
+            return Effect.DROP, "a control-token opener before the answer", State.THINK_START, rule.index
+        if self._grammar.reopen_lines and self._quoting.line_start:
+            return Effect.DROP, "opens a thought at a line start", State.THINK_START, rule.index
+        return Effect.TEXT, "an opener in the middle of the answer", None, ANY
+
+    def _on_think_close(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+        after = State.AFTER_CLOSER if self._grammar.tags else State.ANSWER
+        if self._state in _THINKING:
+            return self._close_thought(text, end, final, after)
+        if not self._grammar.tags:
+            if self._pristine:
+                return Effect.DROP, "a closer before anything else", State.ANSWER, ANY
+            return Effect.TEXT, "a closer outside a thought", None, ANY
+        if self._state is not State.ANSWER:
+            return Effect.DROP, "a closer before the answer's first word", State.AFTER_CLOSER, ANY
+        if self._quoting.quoted:
+            return self._quoted_ender(text, end, final)
+        if self._quoting.line_start:
+            return Effect.DROP, "a closer at a line start", State.AFTER_CLOSER, ANY
+        ends = self._line_end(text, end, final)
+        if ends is None:
+            return None
+        if ends:
+            return Effect.DROP, "a closer at a line end", State.AFTER_CLOSER, ANY
+        return Effect.TEXT, "a closer in the middle of a line", None, ANY
+
+    def _close_thought(self, text: str, end: int, final: bool, after: State) -> Verdict | None:
+        if not self._split or self._state is State.THINK_START:
+            return Effect.DROP, "closes the thought", after, ANY
+        if self._quoting.quoted:
+            return Effect.TEXT, "quoted", None, ANY
+        if self._quoting.mid_sentence:
+            ends = self._line_end(text, end, final)
+            if not ends:
+                return None if ends is None else (Effect.TEXT, "a closer in the middle of a sentence", None, ANY)
+        return Effect.DROP, "closes the thought", after, ANY
+
+    def _on_answer_open(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+        if self._guarded() and self._quoting.quoted:
+            return Effect.TEXT, "quoted", None, ANY
+        return Effect.DROP, "opens the answer", State.ANSWER, ANY
+
+    def _on_answer_close(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+        if self._guarded() and self._quoting.quoted:
+            return self._quoted_ender(text, end, final)
+        if self._state in _THINKING:
+            self._noted = True
+            return Effect.DROP, "the answer's closer inside the thought: its channel may have been skipped", None, ANY
+        return Effect.DROP, "closes the answer", None, ANY
+
+    def _on_framing(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+        if self._state is State.TOOLS:
+            return Effect.DROP, "ends an unclosed tool region", State.ANSWER, ANY
+        if self._guarded() and self._quoting.quoted:
+            return self._quoted_ender(text, end, final)
+        return Effect.DROP, "framing", None, ANY
+
+    def _on_message_close(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+        if self._guarded() and self._quoting.quoted:
+            return self._quoted_ender(text, end, final)
+        return Effect.DROP, "ends the message", State.START, ANY
+
+    def _on_end_of_turn(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+        if not self._grammar.tags:
+            return self._on_message_close(rule, literal, text, end, final)
+        if self._state in _THINKING or self._quoting.quoted:
+            return self._quoted_ender(text, end, final)
+        ends = self._quoting.line_start or self._line_end(text, end, final)
+        if ends is None:
+            return None
+        if not ends:
+            ends = self._ending(text, end, final)
+            if ends is None:
+                return None
+        if ends:
+            return Effect.DROP, "ends the turn", None, ANY
+        return Effect.TEXT, "an end-of-turn token in the middle of a line", None, ANY
+
+    def _on_header(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+        header = self._grammar.header
+        assert header is not None
+        if self._guarded() and self._quoting.quoted:
+            return Effect.TEXT, "quoted", None, ANY
+        close = text.find(header.close, end, end + self._header_cap + len(header.close))
+        words = text[end:close] if close >= 0 else text[end:]
+        for within in header.within:
+            words = words.replace(within, " ")
+        if "\n" in words or (self._grammar.enders and self._grammar.enders.search(words)):
+            return Effect.TEXT, "no header follows", None, ANY
+        if close < 0:
+            waits = not final and len(text) - end < self._header_cap + len(header.close)
+            return None if waits else (Effect.TEXT, "no header follows", None, ANY)
+        target = next((to for pattern, to in header.rules if pattern.fullmatch(text, end, close)), None)
+        if target is None:
+            return Effect.TEXT, "an unknown header", None, ANY
+        if target == "tool":
+            return Effect.FORWARD, "a message to a tool", State.TOOLS, header.tool_region
+        return Effect.DROP, f"a header: {target}", _TARGET[target], ANY
+
+    def _on_tool_open(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+        if self._guarded() and self._quoting.quoted:
+            return Effect.TEXT, "quoted", None, ANY
+        return Effect.FORWARD, "opens a tool region", State.TOOLS, rule.index
+
+    def _on_tool_close(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+        by_header = self._grammar.header is not None and rule.index == self._grammar.header.tool_region
+        return Effect.FORWARD, "closes the tool region", State.START if by_header else State.ANSWER, ANY
+
+    def _on_argument_open(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+        return Effect.FORWARD, "opens an argument: nothing in it is a marker but its closer", State.ARGUMENT, rule.index
+
+    def _on_argument_close(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+        return Effect.FORWARD, "closes the argument", State.TOOLS, rule.index
+
+
+_TARGET: Final = {"reasoning": State.THINK_START, "answer": State.ANSWER, "foreign": State.FOREIGN}
+
+_ON: Final[dict[Group, Callable[[RegionReader, Rule, str, str, int, bool], Verdict | None]]] = {
+    Group.THINK_OPEN: RegionReader._on_think_open,
+    Group.THINK_CLOSE: RegionReader._on_think_close,
+    Group.ANSWER_OPEN: RegionReader._on_answer_open,
+    Group.ANSWER_CLOSE: RegionReader._on_answer_close,
+    Group.FRAMING: RegionReader._on_framing,
+    Group.MESSAGE_CLOSE: RegionReader._on_message_close,
+    Group.END_OF_TURN: RegionReader._on_end_of_turn,
+    Group.HEADER: RegionReader._on_header,
+    Group.TOOL_OPEN: RegionReader._on_tool_open,
+    Group.TOOL_CLOSE: RegionReader._on_tool_close,
+    Group.ARGUMENT_OPEN: RegionReader._on_argument_open,
+    Group.ARGUMENT_CLOSE: RegionReader._on_argument_close,
+}
+
+
+def _joined(segments: list[Segment]) -> list[Segment]:
+    """Neighbouring text of one channel as one segment (R5). Replay pieces stay as they were cut."""
+    if len(segments) < 2:
+        return segments
+    out: list[Segment] = []
+    for channel, run in groupby(segments, key=itemgetter(0)):
+        if channel in (MARKER, REPLAY):
+            out.extend(run)
+        else:
+            out.append((channel, "".join([str(text) for _, text in run])))
+    return out
