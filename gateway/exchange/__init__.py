@@ -1,0 +1,6 @@
+"""Floor 4: one exchange, sans-IO. See `exchange.py`."""
+
+from gateway.exchange.exchange import Delivery, Ending, Exchange, open_exchange, peek_request
+from gateway.exchange.route import Overrides, RouteRules
+
+__all__ = ["Delivery", "Ending", "Exchange", "Overrides", "RouteRules", "open_exchange", "peek_request"]

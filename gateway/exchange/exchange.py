@@ -1,0 +1,153 @@
+"""One request and its one answer, sans-IO: the server tells what arrived and gets what to write. Nothing awaits.
+
+The server calls `head` once, `data` for every read, then `end` or `broken` once. All four may be called from a protocol
+callback.
+
+    RELAY   bytes are forwarded untouched; `data` need not be called
+    STREAM  `data` returns what to write now
+    WHOLE   `data` returns nothing until `end` (or everything so far, when the body passes its cap)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from gateway.errors import EngineFault, IntegrityError
+from gateway.exchange.reading import ExchangeReading, effective_policy
+from gateway.exchange.route import Overrides, RouteRules
+from gateway.exchange.stream import StreamInspection
+from gateway.exchange.whole import inspect_body
+from gateway.integrity.tally import Tally
+from gateway.policy import Profile
+from gateway.protocols.protocol import RequestFacts, WireProtocol
+from gateway.streams.jsonscan import loads
+
+
+class Delivery(Enum):
+    """How the answer travels."""
+
+    RELAY = "relay"
+    STREAM = "stream"
+    WHOLE = "whole"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The last bytes; `complete` False: write them, then break the connection. `headers` apply when no byte was written yet."""
+
+    data: bytes
+    complete: bool
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def peek_request(protocol: WireProtocol, body: bytes) -> RequestFacts | None:
+    """What a request body says; None when it is no JSON object."""
+    try:
+        value: Any = loads(body)
+    except ValueError:
+        return None
+    return protocol.facts(value) if isinstance(value, dict) else None
+
+
+def open_exchange(
+    *, protocol: WireProtocol, body: bytes, facts: RequestFacts | None, rules: RouteRules, overrides: Overrides
+) -> Exchange:
+    """Begin. `facts` None (the body is no JSON object): the exchange relays, the engine answers, it is counted."""
+    return Exchange(protocol=protocol, body=body, facts=facts, rules=rules, overrides=overrides)
+
+
+class Exchange:
+    """One exchange. `tally` is complete after `end` or `broken`; `fault` says where our own code failed, if it did."""
+
+    def __init__(
+        self, *, protocol: WireProtocol, body: bytes, facts: RequestFacts | None, rules: RouteRules, overrides: Overrides
+    ) -> None:
+        self.upstream_body = body
+        self.protocol = protocol
+        self._policy = effective_policy(rules.policy, overrides)
+        self._observe = self._policy.profile is Profile.OBSERVE
+        self._report = overrides.report
+        self._rules = rules
+        self._reading: ExchangeReading | None = None
+        if facts is not None:
+            self._reading = ExchangeReading(protocol=protocol, facts=facts, rules=rules, policy=self._policy)
+        self._tally = self._reading.tally if self._reading else Tally(self._policy)
+        if facts is None:
+            self._tally.uninspected["request_not_json"] += 1
+        self._delivery = Delivery.RELAY
+        self._stream: StreamInspection | None = None
+        self._body = bytearray()
+
+    @property
+    def tally(self) -> Tally:
+        """What happened so far."""
+        return self._tally
+
+    @property
+    def inspected(self) -> bool:
+        """True when the answer was read: it counts in the denominators."""
+        return self._tally.events > 0
+
+    @property
+    def fault(self) -> str | None:
+        """Type and place of a fault in our own code."""
+        return self._reading.fault if self._reading else None
+
+    def head(self, *, status: int, content_type: str, content_encoding: str | None) -> Delivery:
+        """The response head arrived; decides how the answer travels."""
+        kind = content_type.partition(";")[0].strip().lower()
+        if self._reading is None or status != 200:
+            return Delivery.RELAY
+        if content_encoding and content_encoding.lower() != "identity":
+            self._tally.uninspected["content_encoding"] += 1
+        elif kind == "text/event-stream":
+            self._delivery = Delivery.STREAM
+            self._stream = StreamInspection(self._reading, report=self._report)
+            self.data = self._observed if self._observe else self._stream.data  # type: ignore[method-assign]
+        elif kind == "application/json":
+            self._delivery = Delivery.WHOLE
+        else:
+            self._tally.uninspected["content_type"] += 1
+        return self._delivery
+
+    def data(self, chunk: bytes) -> bytes:
+        """Bytes of the answer arrived; returns what to write now. `head` puts the shorter way for streams in its place."""
+        if self._delivery is Delivery.RELAY:
+            return chunk
+        self._body += chunk
+        if len(self._body) <= self._rules.limits.response_body:
+            return b""
+        self._delivery = Delivery.RELAY
+        self._tally.uninspected["response_body_cap"] += 1
+        return bytes(self._body)
+
+    def end(self) -> Ending:
+        """The upstream body ended as HTTP says it should."""
+        if self._stream is not None:
+            data, complete = self._stream.end()
+            if self._observe:
+                return Ending(b"", True)
+            return Ending(data, complete)
+        if self._delivery is not Delivery.WHOLE or self._reading is None:
+            return Ending(b"", True)
+        body = bytes(self._body)
+        inspected = inspect_body(self._reading, body, report=self._report)
+        if self._observe and not self._report:
+            return Ending(body, True)
+        header = self._tally.header()
+        return Ending(inspected, True, (("X-Integrity-Findings", header),) if header else ())
+
+    def broken(self, error: EngineFault | IntegrityError) -> Ending:
+        """The upstream broke off after its head. Nothing is suppressed, nothing ends as if complete."""
+        if self._stream is None:
+            return Ending(bytes(self._body) if self._delivery is Delivery.WHOLE else b"", False)
+        data, complete = self._stream.broken(error)
+        return Ending(b"", False) if self._observe else Ending(data, complete)
+
+    def _observed(self, chunk: bytes) -> bytes:
+        """Observe: the engine's own bytes, and the same inspection beside them."""
+        if self._stream is not None:
+            self._stream.data(chunk)
+        return chunk

@@ -1,0 +1,63 @@
+"""What the actions of this floor may hold back, as data: `docs/holding.md` and the hold metrics are made from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One declared window (contract rule 8). `cap` names a field of `gateway.limits.Limits`, or says how it is bounded."""
+
+    cause: str
+    what: str
+    why: str
+    until: str
+    cap: str
+
+
+HOLDS: Final = (
+    Hold(
+        "marker",
+        "the end of a delta that may be the start of a marker",
+        "a marker may be cut between two deltas",
+        "the next delta decides",
+        "longest marker of the dialect - 1; plus the one character behind a closer that counts only at a line's end",
+    ),
+    Hold(
+        "header",
+        "an opening header marker and the header text behind it",
+        "the header says which channel follows",
+        "its closing marker, a line break, or another marker",
+        "header",
+    ),
+    Hold(
+        "quoted_end",
+        "closers and white space behind an open quote",
+        "they are the end of the output if nothing follows, and quoted text otherwise",
+        "the next word, or the end of the output",
+        "marker_run",
+    ),
+    Hold(
+        "dedup",
+        "content that repeats the reasoning from its first character on",
+        "only at the end is it known whether it repeats all of it",
+        "the first difference, a tool call, or the end; only where the client asked for the reasoning",
+        "dedup",
+    ),
+    Hold(
+        "promote",
+        "reasoning while the request turned thinking off",
+        "it is the answer if no content follows",
+        "the first content, a tool call, a marker, or the end",
+        "promote",
+    ),
+    Hold(
+        "unknown_start",
+        "content before any reasoning where the route says that the thought comes first (`source: fields`, `starts_in: reasoning`)",
+        "a closer behind it would make it the thought",
+        "a closer, the first reasoning, or the end",
+        "unknown_start",
+    ),
+)

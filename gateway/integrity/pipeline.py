@@ -1,0 +1,388 @@
+"""One choice of one answer: fields in, fields out, findings tallied.
+
+Order (DESIGN 4, reader_spec 7): reader → findings of markers → moved or kept → promotion → dedup. Each delta is pushed
+once; `push` returns None when the delta goes out as it came. Observe runs the same code with nothing enforced, and its
+output is the input.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import itemgetter
+from typing import Final
+
+from gateway.events import CONTENT, FOREIGN, REASONING, REPLAY, TOOL, Decision, Effect, Group, Segment
+from gateway.findings import Finding
+from gateway.integrity.dedup import Dedup
+from gateway.integrity.hold import Promotion, UnknownStart
+from gateway.integrity.setting import Setting
+from gateway.integrity.tally import Tally
+from gateway.streams.regions import RegionReader
+from gateway.streams.utf8 import SurrogateJoiner
+
+Piece = tuple[str, str]  # (REASONING | CONTENT | REPLAY, text); REPLAY is content in pieces of its own
+
+_FINDING: Final = {Group.END_OF_TURN: Finding.SPECIAL_TOKEN}  # every other dropped marker is a boundary token
+_THOUGHT_MARKERS: Final = (Group.THINK_OPEN, Group.THINK_CLOSE, Group.HEADER)
+_CHANNEL_MARKERS: Final = (*_THOUGHT_MARKERS, Group.ANSWER_OPEN, Group.ANSWER_CLOSE)
+
+
+class Pipeline:
+    """State of one choice. `push` deltas, `tool_call` before an engine's own call, then `finish` or `release` once."""
+
+    __slots__ = (
+        "_content", "_dedup", "_joiners", "_leaking", "_left", "_plain", "_promotion", "_reasoning", "_said", "_setting",
+        "_start", "_tally", "_thought", "_tools",
+    )  # fmt: skip
+
+    def __init__(self, setting: Setting, tally: Tally) -> None:
+        self._setting = setting
+        self._tally = tally
+        raw = setting.raw
+        self._content = self._reader(starts_open=raw and setting.starts_open, split=not raw)
+        self._reasoning = None if raw else self._reader(starts_open=True, split=True)
+        self._start = self._unknown_start()
+        self._promotion = self._new_promotion()
+        self._dedup = self._new_dedup()
+        self._joiners: dict[str, SurrogateJoiner] = {}
+        self._leaking = False  # inside a run of moved reasoning: counted once
+        self._thought = self._said = False  # something visible went out in reasoning / content
+        self._tools = False
+        self._left = raw  # content has come: the reasoning field's channel has ended
+        self._plain = not raw and setting.grammar is not None
+
+    # ------------------------------------------------------------------ parts
+
+    def _reader(self, *, starts_open: bool, split: bool) -> RegionReader | None:
+        limits = self._setting.limits
+        if self._setting.grammar is None:
+            return None
+        return RegionReader(
+            self._setting.grammar,
+            starts_open=starts_open,
+            split=split,
+            header_cap=limits.header,
+            run_cap=limits.marker_run,
+            replay_cap=limits.channel_text,
+        )
+
+    def _unknown_start(self) -> UnknownStart | None:
+        setting = self._setting
+        acts = setting.policy.enforces(Finding.REASONING_LEAK) and setting.policy.enforces(Finding.BOUNDARY_TOKEN)
+        if setting.raw or not setting.starts_open or setting.thinking_off or not acts:
+            return None
+        probe = self._reader(starts_open=True, split=False)
+        return UnknownStart(probe, cap=setting.limits.unknown_start) if probe else None
+
+    def _new_promotion(self) -> Promotion | None:
+        setting = self._setting
+        wanted = setting.policy.promote_reasoning == "thinking_off" and setting.promotable and not setting.hidden
+        if not (wanted and setting.thinking_off and setting.policy.enforces(Finding.ANSWER_IN_REASONING)):
+            return None
+        return Promotion(cap=setting.limits.promote)
+
+    def _new_dedup(self) -> Dedup:
+        setting, rules = self._setting, self._setting.policy.dedup
+        hold = rules.enabled and setting.wanted and not setting.hidden
+        return Dedup(
+            hold=hold and setting.policy.enforces(Finding.DUPLICATE_SUPPRESSED),
+            trim=rules.match == "trim",
+            min_length=rules.min_length,
+            cap=setting.limits.dedup,
+            counts=self._tally.dedup,
+        )
+
+    # ------------------------------------------------------------------ the answer, piece by piece
+
+    def push(self, reasoning: str, content: str) -> list[Piece] | None:
+        """One delta, its reasoning before its content; returns what goes out, None when that is the delta as it came."""
+        if self._plain and not self._promotion and not self._start:
+            if not content and self._reasoning and not (self._content and self._content.held):
+                self._left = False
+                segments = self._reasoning.feed(reasoning)
+                if len(segments) == 1 and segments[0] == (REASONING, reasoning):
+                    self._thought = True
+                    self._dedup.reasoning(reasoning)
+                    return None
+                out: list[Piece] = []
+                self._take(segments, REASONING, out)
+                return self._unless_same(out, reasoning, content)
+            if not reasoning and self._content and self._left and not self._dedup.on:
+                segments = self._content.feed(content)
+                if self._said and len(segments) == 1 and segments[0] == (CONTENT, content):
+                    return None
+                out = []
+                self._take(segments, CONTENT, out)
+                return self._unless_same(out, reasoning, content)
+        return self._push(reasoning, content)
+
+    def _push(self, reasoning: str, content: str) -> list[Piece] | None:
+        """Every case; `push` takes the two common ones a shorter way."""
+        out: list[Piece] = []
+        if reasoning:
+            self._push_reasoning(reasoning, out)
+        if content:
+            self._push_content(content, out)
+        if not (reasoning and content):
+            return self._unless_same(out, reasoning, content)
+        self._tally.add(Finding.MIXED_CHUNK_SPLIT, "split")
+        out = _joined(out)
+        same = out == [(REASONING, reasoning), (CONTENT, content)]
+        return None if same and not self._setting.policy.enforces(Finding.MIXED_CHUNK_SPLIT) else out
+
+    def _unless_same(self, out: list[Piece], reasoning: str, content: str) -> list[Piece] | None:
+        out = _joined(out)
+        came = (REASONING, reasoning) if reasoning else (CONTENT, content)
+        return None if out == [came] or (not out and not reasoning and not content) else out
+
+    def join(self, channel: str, text: str) -> str:
+        """Join surrogate halves that were cut between two deltas of one field (S10)."""
+        return self._joiners.setdefault(channel, SurrogateJoiner()).feed(text)
+
+    def tool_call(self) -> list[Piece]:
+        """The engine's own tool call is next: everything held goes out before it, in its channel."""
+        out: list[Piece] = []
+        self._tools = True
+        self._end_start(out, length=False)
+        self._settle_fields(out)
+        if self._reasoning and not self._left:
+            self._take(self._reasoning.leave(to_tools=True), REASONING, out)
+        self._keep_as_reasoning(out)
+        if self._dedup.on:
+            self._settle_dedup(out, stopped=True)
+        return _joined(out)
+
+    def finish(self, *, stopped: bool, length: bool, promotable: bool) -> list[Piece]:
+        """The answer has ended; called once, before its finish event is written.
+
+        `stopped`: by itself. `length`: by the token limit. `promotable`: neither refusal nor a stop string ended it.
+        """
+        out: list[Piece] = []
+        for channel, joiner in self._joiners.items():
+            rest = joiner.finish()
+            if rest:
+                (self._push_reasoning if channel == REASONING else self._push_content)(rest, out)
+        self._end_start(out, length=length)
+        for reader, origin in ((self._reasoning, REASONING), (self._content, CONTENT)):
+            if reader:
+                self._take(reader.finish(stopped=stopped), origin, out)
+        self._end_promotion(out, is_answer=stopped and promotable)
+        self._settle_dedup(out, stopped=stopped)
+        self._conclude(stopped=stopped, length=length)
+        return _joined(out)
+
+    def release(self) -> list[Piece]:
+        """The answer broke off: what is held goes out in its channel; nothing is suppressed (contract rule 6)."""
+        out: list[Piece] = []
+        self._end_start(out, length=False)
+        self._settle_fields(out)
+        self._keep_as_reasoning(out)
+        out.extend((CONTENT, text) for text in self._dedup.release())
+        self._dedup.off()
+        return _joined(out)
+
+    # ------------------------------------------------------------------ fields
+
+    def _push_reasoning(self, text: str, out: list[Piece]) -> None:
+        if self._start:
+            start, self._start = self._start, None
+            self._read_content(start.release(), out)
+        if self._content and self._content.held:
+            self._take(self._content.settle(), CONTENT, out)
+        self._left = self._setting.raw
+        if self._reasoning is None:
+            self._to_reasoning(text, out)
+        else:
+            self._take(self._reasoning.feed(text), REASONING, out)
+
+    def _push_content(self, text: str, out: list[Piece]) -> None:
+        if self._reasoning and not self._left:
+            self._take(self._reasoning.leave(to_tools=False), REASONING, out)
+            self._left = True
+        if self._start:
+            self._started(*self._start.take(text), out)
+        else:
+            self._read_content(text, out)
+
+    def _read_content(self, text: str, out: list[Piece]) -> None:
+        if self._content is None:
+            self._to_content(text, out)
+        elif text:
+            self._take(self._content.feed(text), CONTENT, out)
+
+    def _started(self, segments: list[Segment] | None, rest: str, out: list[Piece]) -> None:
+        """What the window before the thought decided; while it has not, nothing goes out."""
+        start = self._start
+        if start is None or start.on:
+            return
+        self._start = None
+        if segments is not None:
+            self._content = start.reader
+            self._take(segments, CONTENT, out)
+        else:
+            self._read_content(rest, out)
+
+    def _end_start(self, out: list[Piece], *, length: bool) -> None:
+        if self._start:
+            self._started(*self._start.settle(length=length), out)
+
+    def _settle_fields(self, out: list[Piece]) -> None:
+        for reader, origin in ((self._reasoning, REASONING), (self._content, CONTENT)):
+            if reader:
+                self._take(reader.settle(), origin, out)
+
+    # ------------------------------------------------------------------ what a reader found in a field
+
+    def _take(self, segments: list[Segment], origin: str, out: list[Piece]) -> None:
+        """Route the segments a reader made of the field `origin`."""
+        for channel, text in segments:
+            if channel == origin:
+                self._leaking = self._leaking and origin == REASONING
+                self._to(channel, str(text), out)
+            elif isinstance(text, Decision):
+                self._on_marker(text, origin, out)
+            elif channel == TOOL:
+                self._on_tool_text(text, out)
+            elif self._setting.raw:
+                self._on_raw(channel, text, out)
+            else:
+                self._on_leak(channel, text, origin, out)
+
+    def _on_raw(self, channel: str, text: str, out: list[Piece]) -> None:
+        """Raw text: the dialect's own structure is no finding (contract rule 10)."""
+        if channel == REPLAY:
+            self._replay(text, out)
+        elif channel == FOREIGN:
+            self._foreign(text, out)
+        else:
+            self._to(channel, text, out)
+
+    def _on_leak(self, channel: str, text: str, origin: str, out: list[Piece]) -> None:
+        """Text that stands in the wrong field of an answer that the engine split."""
+        if channel == REPLAY:
+            self._replay(text, out)
+            return
+        if channel == FOREIGN:
+            self._foreign(text, out)
+            return
+        finding = Finding.REASONING_LEAK if origin == CONTENT else Finding.ANSWER_IN_REASONING
+        if not self._leaking and not text.isspace():
+            self._leaking = True
+            self._tally.add(finding, "moved", where=origin)
+        self._to(channel if self._setting.policy.enforces(finding) else origin, text, out)
+
+    def _on_marker(self, decision: Decision, origin: str, out: list[Piece]) -> None:
+        if decision.effect is not Effect.DROP:
+            return
+        if decision.group in _CHANNEL_MARKERS:
+            self._keep_as_reasoning(out)
+        if self._setting.raw:
+            return
+        finding = _FINDING.get(decision.group, Finding.BOUNDARY_TOKEN)
+        self._tally.add(finding, "stripped", marker=decision.text, where=origin)
+        moved = Finding.REASONING_LEAK if origin == CONTENT else Finding.ANSWER_IN_REASONING
+        policy = self._setting.policy
+        if not policy.enforces(finding) or (decision.group in _THOUGHT_MARKERS and not policy.enforces(moved)):
+            self._to(origin, decision.text, out)
+
+    def _on_tool_text(self, text: str, out: list[Piece]) -> None:
+        """A tool region in the text is the client's: content, never compared with the reasoning."""
+        if self._dedup.on:
+            self._settle_dedup(out, stopped=True)
+        self._to_content(text, out)
+
+    def _replay(self, text: str, out: list[Piece]) -> None:
+        if not self._leaking:
+            self._leaking = True
+            self._tally.add(Finding.ANSWER_IN_REASONING, "replayed", where=REASONING)
+        if self._setting.policy.enforces(Finding.ANSWER_IN_REASONING):
+            out.extend((CONTENT, held) for held in self._dedup.release())
+            self._dedup.off()
+            self._said = True
+            out.append((REPLAY, text))
+
+    def _foreign(self, text: str, out: list[Piece]) -> None:
+        if not self._leaking:
+            self._leaking = True
+            self._tally.add(Finding.ROLE_TOKEN, "suppressed", where=CONTENT)
+        if self._setting.policy.enforces(Finding.ROLE_TOKEN):
+            self._tally.characters_suppressed += len(text)
+        else:
+            self._to_content(text, out)
+
+    # ------------------------------------------------------------------ to the client
+
+    def _to(self, channel: str, text: str, out: list[Piece]) -> None:
+        if channel == REASONING:
+            self._to_reasoning(text, out)
+        else:
+            self._to_content(text, out)
+
+    def _to_reasoning(self, text: str, out: list[Piece]) -> None:
+        if self._promotion is None:
+            self._send_reasoning((text,), out)
+            return
+        texts = self._promotion.take(text)
+        if not self._promotion.on:
+            self._promotion = None
+        self._send_reasoning(texts, out)
+
+    def _keep_as_reasoning(self, out: list[Piece]) -> None:
+        """What waited for promotion is reasoning after all."""
+        if self._promotion:
+            promotion, self._promotion = self._promotion, None
+            self._send_reasoning(promotion.release(), out)
+
+    def _send_reasoning(self, texts: list[str] | tuple[str], out: list[Piece]) -> None:
+        for text in texts:
+            self._thought = True
+            self._dedup.reasoning(text)
+            out.append((REASONING, text))
+
+    def _to_content(self, text: str, out: list[Piece]) -> None:
+        self._keep_as_reasoning(out)
+        self._said = self._said or not text.isspace()
+        if self._dedup.on:
+            out.extend((CONTENT, piece) for piece in self._dedup.content(text))
+        else:
+            out.append((CONTENT, text))
+
+    # ------------------------------------------------------------------ the end
+
+    def _end_promotion(self, out: list[Piece], *, is_answer: bool) -> None:
+        if self._promotion is None or not is_answer:
+            self._keep_as_reasoning(out)
+            return
+        texts = self._promotion.release()
+        if any(not text.isspace() for text in texts):
+            self._tally.add(Finding.ANSWER_IN_REASONING, "promoted", where=REASONING)
+            self._said = True
+        out.extend((CONTENT, text) for text in texts)
+
+    def _settle_dedup(self, out: list[Piece], *, stopped: bool) -> None:
+        repeats = stopped and self._dedup.repeats
+        held, suppressed = self._dedup.settle(stopped=stopped)
+        out.extend((CONTENT, text) for text in held)
+        if suppressed:
+            self._tally.add(Finding.DUPLICATE_SUPPRESSED, "suppressed", where=CONTENT)
+            self._tally.characters_suppressed += suppressed
+        elif repeats:
+            self._tally.add(Finding.DUPLICATE_SUSPECT, "kept", where=CONTENT)
+
+    def _conclude(self, *, stopped: bool, length: bool) -> None:
+        if self._reasoning and self._reasoning.replay_capped:
+            self._tally.add(Finding.ANSWER_IN_REASONING, "capped", where=REASONING)
+        if length:
+            self._tally.add(Finding.TRUNCATED, "flagged", where=CONTENT if self._said else REASONING)
+        elif stopped and not self._said and not self._tools:
+            self._tally.add(Finding.EMPTY_RESPONSE, "flagged")
+
+
+def _joined(pieces: list[Piece]) -> list[Piece]:
+    """Neighbouring pieces of one channel as one; replayed pieces stay as they were cut."""
+    if len(pieces) < 2:
+        return pieces
+    out: list[Piece] = []
+    for channel, run in groupby(pieces, key=itemgetter(0)):
+        out.extend(run if channel == REPLAY else [(channel, "".join([text for _, text in run]))])
+    return out
