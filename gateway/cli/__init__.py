@@ -1,0 +1,1 @@
+"""Floor 6: the commands, one module each. Nothing below may import from here."""

@@ -1,0 +1,188 @@
+"""Floor 6: `dialects list | show NAME | test FILE`, the rulebook for people. Knows no route and no engine."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from gateway.errors import ConfigError
+from gateway.reading import Reader, Reading, reading_of
+from gateway.rulebook.checks import markers_of
+from gateway.rulebook.corpus import generated_samples
+from gateway.rulebook.dialect import CallFormat, Dialect, Kind, Reopen, Sample, ToolRegion
+from gateway.rulebook.load import Rulebook, kind_of, load_rulebook
+from gateway.rulebook.schema import nearest
+from gateway.rulebook.select import ENGINES, with_calls
+
+_WIDTH = 100
+_SHOWN_FAILURES = 10
+
+_OPENERS = {
+    Kind.TAG: "while only white space was released; right after a closer; at a line start outside fences",
+    Kind.CONTROL: "anywhere until the answer, never in it",
+}
+_CLOSERS = {
+    Kind.TAG: "inside a thought; else as the answer's first thing, right after a closer, at a line's start or end",
+    Kind.CONTROL: "inside a thought; else only as the very first thing",
+}
+_REOPENS = {
+    Reopen.NEVER: "the answer never goes back to thinking",
+    Reopen.AFTER_CLOSER: "an opener right after a closer goes back to thinking",
+    Reopen.LINE_START: "an opener right after a closer, or at a line start of the answer, goes back to thinking",
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command. Returns 0, or 1 when `test` found readings that differ. Raises ConfigError for bad rules."""
+    options = _options(argv)
+    rules = [Path(path) for path in options.rules]
+    if options.action == "test":
+        return _test(Path(options.file), rules)
+    rulebook = load_rulebook(rules)
+    for line in _list(rulebook) if options.action == "list" else _show(rulebook, options.name):
+        print(line)
+    return 0
+
+
+def _options(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="integrity-gateway dialects", description="Show and test the rulebook.")
+    parser.add_argument("--rules", action="append", default=[], metavar="DIR", help="more rules; may be repeated")
+    parser.set_defaults(action="list")
+    actions = parser.add_subparsers(metavar="list | show NAME | test FILE")
+    actions.add_parser("list", help="every family and call format").set_defaults(action="list")
+    show = actions.add_parser("show", help="markers, guards and samples of one")
+    show.add_argument("name", metavar="NAME")
+    show.set_defaults(action="show")
+    test = actions.add_parser("test", help="read a rule file's samples and a corpus made from its markers at every cut")
+    test.add_argument("file", metavar="FILE", help="a dialect; in a directory named `calls`, a call format")
+    test.set_defaults(action="test")
+    return parser.parse_args(argv)
+
+
+# ---------------------------------------------------------------- list and show
+
+
+def _list(rulebook: Rulebook) -> Iterator[str]:
+    yield f"rules {rulebook.digest}"
+    yield from _table("FAMILY", "--reasoning-parser", [(d.name, d.kind, d) for d in rulebook.dialects.values()])
+    yield from _table("CALL FORMAT", "--tool-call-parser", [(c.name, "calls", c) for c in rulebook.calls.values()])
+
+
+def _table(title: str, flag: str, rows: Sequence[tuple[str, str, Dialect | CallFormat]]) -> Iterator[str]:
+    yield ""
+    yield f"{title:<17}{'KIND':<9}{'ENGINE':<8}{flag} NAMES"
+    for name, kind, entry in rows:
+        first = f"{name:<17}{kind:<9}"
+        for engine in ENGINES:
+            names = ", ".join(entry.aliases.get(engine, ()))
+            if names:
+                yield from textwrap.wrap(f"{engine:<8}{names}", _WIDTH, initial_indent=first, break_on_hyphens=False,
+                                         subsequent_indent=" " * 34, drop_whitespace=True)  # fmt: skip
+                first = " " * 26
+        if first.strip():
+            yield first + "-"
+
+
+def _show(rulebook: Rulebook, name: str) -> Iterator[str]:
+    dialect, call = rulebook.dialects.get(name), rulebook.calls.get(name)
+    if dialect is None and call is None:
+        near = nearest(name, [*rulebook.dialects, *rulebook.calls])
+        hint = f"did you mean {near[0]}?" if near else "`dialects list` shows them"
+        raise ConfigError(f"no family or call format {name!r}; {hint}")
+    if dialect is not None:
+        yield from _show_dialect(dialect)
+    if call is not None:
+        yield f"call format {call.name}: {call.summary}"
+        yield from _show_aliases(call, "--tool-call-parser")
+        yield from _show_regions(call.regions)
+
+
+def _show_dialect(dialect: Dialect) -> Iterator[str]:
+    yield f"family {dialect.name} ({dialect.kind} markers): {dialect.summary}"
+    yield from _show_aliases(dialect, "--reasoning-parser")
+    yield f"  models: {', '.join(dialect.models) or 'none by name'}"
+    yield f"  raw text starts in {dialect.starts_in}; tool calls: {', '.join(dialect.calls) or 'none'}"
+    yield "  markers"
+    for group, literal in dict.fromkeys(markers_of(dialect)):
+        yield f"    {group:<26}{literal!r}"
+    if dialect.header:
+        yield from (f"    {'header text':<26}{rule.text}  ->  {rule.to}" for rule in dialect.header.rules)
+    yield "  guards"
+    yield f"    an opener counts {_OPENERS[dialect.kind]}"
+    yield f"    a closer counts {_CLOSERS[dialect.kind]}"
+    yield f"    {_REOPENS[dialect.reopen]}"
+    yield "    in inline code, a fence or a tool region every one of them is text"
+    if dialect.replays:
+        yield "    an answer closer as a thought's last words: the channel was skipped, its text is sent as content too"
+    if not dialect.promote:
+        yield "    a thought is never the answer, even with thinking off"
+    yield "  samples"
+    for sample in dialect.samples:
+        yield f"    {sample.raw!r} from {sample.starts_in}"
+        yield f"      reasoning {sample.reasoning!r}, content {sample.content!r}"
+
+
+def _show_aliases(entry: Dialect | CallFormat, flag: str) -> Iterator[str]:
+    for engine in ENGINES:
+        if entry.aliases.get(engine):
+            yield f"  {engine} {flag}: {', '.join(entry.aliases[engine])}"
+
+
+def _show_regions(regions: Iterable[ToolRegion]) -> Iterator[str]:
+    for region in regions:
+        ends = ", ".join(map(repr, region.close)) or "the end of the output"
+        thought = "; ends a thought at once" if region.ends_thought else ""
+        yield f"  region: {', '.join(map(repr, region.open))} to {ends}{thought}"
+    if not regions:
+        yield "  no marker: the call is found by its shape, or by the family's header"
+
+
+# ---------------------------------------------------------------- test
+
+
+def _test(file: Path, rules: Sequence[Path]) -> int:
+    rulebook = load_rulebook(rules, extra=file)
+    if kind_of(file) == "calls":
+        dialect = with_calls(rulebook.dialects["generic"], rulebook.calls[file.stem])
+    else:
+        dialect = rulebook.dialects[file.stem]
+    generated = list(generated_samples(dialect))
+    failures, readings = _failures(dialect, [*dialect.samples, *generated])
+    for failure in failures[:_SHOWN_FAILURES]:
+        print(failure)
+    counts = f"{len(dialect.samples)} samples and {len(generated)} outputs made from the markers, {readings} readings"
+    print(f"{file}: {counts}: {f'{len(failures)} outputs FAILED' if failures else 'all as declared'}")
+    return 1 if failures else 0
+
+
+def _failures(dialect: Dialect, samples: Iterable[Sample]) -> tuple[list[str], int]:
+    """One text for each sample that reads otherwise at some chunking, and how many readings there were."""
+    failures, readings = [], 0
+    for sample in samples:
+        for pieces in _chunkings(sample.raw):
+            readings += 1
+            got = _read(dialect, sample, pieces)
+            if (got.reasoning, got.content) != (sample.reasoning, sample.content):
+                failures.append(
+                    f"FAILED {pieces!r} from {sample.starts_in}\n"
+                    f"  reasoning: got {got.reasoning!r}, expected {sample.reasoning!r}\n"
+                    f"  content:   got {got.content!r}, expected {sample.content!r}"
+                )
+                break
+    return failures, readings
+
+
+def _chunkings(text: str) -> Iterator[list[str]]:
+    """Whole, every cut in two, and one character at a time."""
+    yield [text]
+    for cut in range(1, len(text)):
+        yield [text[:cut], text[cut:]]
+    yield list(text)
+
+
+def _read(dialect: Dialect, sample: Sample, pieces: Iterable[str]) -> Reading:
+    reader = Reader(dialect=dialect, starts_in=sample.starts_in)
+    segments = [segment for piece in pieces for segment in reader.feed(piece)]
+    return reading_of([*segments, *reader.finish(stopped=True)])

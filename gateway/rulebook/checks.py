@@ -1,0 +1,148 @@
+"""What a JSON Schema cannot say about rule files: names, aliases, references, and literals that would mean two things.
+
+Works on the plain YAML data, whatever its shape, so that these problems are reported beside the schema's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.rulebook.dialect import Dialect
+from gateway.rulebook.yamlpos import KeyPath, Lines, key_text, line_of
+
+NO_GRAMMAR = ("hf", "beam", "response_template")
+"""Parser names whose grammar comes with the checkpoint; read as `auto` (contract section 3)."""
+
+RESERVED = ("auto", "none", *NO_GRAMMAR)
+"""Words of the `dialect` key that a family cannot be called."""
+
+THINK_OPENER, THINK_CLOSER = "think opener", "think closer"
+ANSWER_OPENER, ANSWER_CLOSER = "answer opener", "answer closer"
+HEADER_OPENER, HEADER_CLOSER = "header opener", "header closer"
+MESSAGE_CLOSER, FRAMING, END_OF_TURN = "message closer", "framing", "end of turn"
+TOOL_OPENER, TOOL_CLOSER, ENDED_BY = "tool opener", "tool closer", "end of an unclosed region"
+ARGUMENT_OPENER, ARGUMENT_CLOSER = "argument opener", "argument closer"
+
+_GROUPS: dict[tuple[str, ...], str] = {
+    ("thoughts", "open"): THINK_OPENER,
+    ("thoughts", "close"): THINK_CLOSER,
+    ("answer", "open"): ANSWER_OPENER,
+    ("answer", "close"): ANSWER_CLOSER,
+    ("header", "open"): HEADER_OPENER,
+    ("header", "close"): HEADER_CLOSER,
+    ("message_close",): MESSAGE_CLOSER,
+    ("framing",): FRAMING,
+    ("end_of_turn",): END_OF_TURN,
+    ("regions", "open"): TOOL_OPENER,
+    ("regions", "close"): TOOL_CLOSER,
+    ("regions", "ended_by"): ENDED_BY,
+    ("regions", "argument", "open"): ARGUMENT_OPENER,
+    ("regions", "argument", "close"): ARGUMENT_CLOSER,
+}
+"""Where markers stand in rule files. `header.within` is no marker: it only says what a header's text may hold."""
+
+# Thoughts and regions are told apart by their openers; a closer may serve several.
+_TELLING = (THINK_OPENER, TOOL_OPENER)
+
+# Inside a tool region only the first of the two meanings is live, outside only the second.
+_MAY_MEET = (frozenset({ENDED_BY, FRAMING}), frozenset({ENDED_BY, END_OF_TURN}))
+
+
+@dataclass(frozen=True, slots=True)
+class RuleData:
+    """One rule file as plain data. `kind`: `dialects` or `calls`."""
+
+    kind: str
+    stem: str
+    source: str
+    data: Any
+    lines: Lines
+
+    def problem(self, path: KeyPath, reason: str) -> str:
+        """A problem at `path` as `source:line: key: reason`."""
+        return f"{self.source}:{line_of(self.lines, path)}: {key_text(path)}: {reason}"
+
+
+def file_problems(file: RuleData, calls: Mapping[str, RuleData]) -> Iterator[str]:
+    """Problems of one file: its name, the call formats it names, and literals with two meanings."""
+    found = list(_leaves(file.data))
+    for path, value in found:
+        if path == ("name",) and value != file.stem:
+            yield file.problem(path, f"got {value!r}, expected the file's name without .yaml, {file.stem!r}")
+        elif path == ("name",) and value in RESERVED:
+            yield file.problem(path, f"{value!r} has a meaning of its own in the `dialect` key")
+        elif path[:1] == ("calls",) and value not in calls:
+            yield file.problem(path, f"no call format {value!r} among {', '.join(sorted(calls))}")
+    called = [(path, calls[name]) for path, name in found if path[:1] == ("calls",) and name in calls]
+    borrowed = [(group, text, path) for path, call in called for group, text, _ in _grouped(_leaves(call.data))]
+    for path, reason in clashes([*_grouped(found), *borrowed]):
+        yield file.problem(path, reason)
+
+
+def alias_problems(files: Iterable[RuleData]) -> Iterator[str]:
+    """Parser names claimed twice within one engine and kind of file."""
+    seen: dict[tuple[object, ...], str] = {}
+    for file in files:
+        for path, value in _leaves(file.data):
+            if path[:1] == ("aliases",):
+                here = f"{file.source}:{line_of(file.lines, path)}"
+                first = seen.setdefault((file.kind, path[1:2], value), here)
+                if first is not here:
+                    yield file.problem(path, f"{value!r} is already claimed at {first}")
+
+
+def clashes(markers: Iterable[tuple[str, str, KeyPath]]) -> Iterator[tuple[KeyPath, str]]:
+    """Literals that would mean two things. `markers`: (group, literal, place); yields the later place and why."""
+    seen: dict[str, set[str]] = {}
+    for group, literal, path in markers:
+        earlier = seen.setdefault(literal, set())
+        for other in sorted(earlier):
+            fine = group not in _TELLING if other == group else frozenset({other, group}) in _MAY_MEET
+            if not fine:
+                yield path, f"{literal!r} is {group} here and {other} elsewhere"
+        earlier.add(group)
+
+
+def markers_of(dialect: Dialect) -> Iterator[tuple[str, str]]:
+    """Every marker of a dialect with its group, in the order of the rule file."""
+    header, regions = dialect.header, dialect.regions
+    by_group: dict[str, Iterable[str]] = {
+        THINK_OPENER: [text for thought in dialect.thoughts for text in thought.open],
+        THINK_CLOSER: [text for thought in dialect.thoughts for text in thought.close],
+        ANSWER_OPENER: dialect.answer_open,
+        ANSWER_CLOSER: dialect.answer_close,
+        HEADER_OPENER: header.open if header else (),
+        HEADER_CLOSER: (header.close,) if header else (),
+        MESSAGE_CLOSER: dialect.message_close,
+        FRAMING: dialect.framing,
+        END_OF_TURN: dialect.end_of_turn,
+        TOOL_OPENER: [text for region in regions for text in region.open],
+        TOOL_CLOSER: [text for region in regions for text in region.close],
+        ENDED_BY: [text for region in regions for text in region.ended_by],
+        ARGUMENT_OPENER: [region.argument_open for region in regions if region.argument_open],
+        ARGUMENT_CLOSER: [region.argument_close for region in regions if region.argument_close],
+    }
+    for group, literals in by_group.items():
+        for literal in literals:
+            yield group, literal
+
+
+def _grouped(leaves: Iterable[tuple[KeyPath, Any]]) -> Iterator[tuple[str, str, KeyPath]]:
+    for path, value in leaves:
+        group = _GROUPS.get(tuple(part for part in path if isinstance(part, str)))
+        if group and isinstance(value, str):
+            yield group, value, path
+
+
+def _leaves(data: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    """Every scalar of plain data with its path, in document order."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            yield from _leaves(value, (*path, key))
+    elif isinstance(data, list):
+        for index, value in enumerate(data):
+            yield from _leaves(value, (*path, index))
+    else:
+        yield path, data

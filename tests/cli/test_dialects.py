@@ -1,0 +1,155 @@
+"""The `dialects` command: what it prints, and what its exit code says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gateway.cli.dialects import main
+from gateway.errors import ConfigError
+from gateway.rulebook.load import load_rulebook, shipped_rules
+
+GOOD = """\
+name: mine
+summary: a family
+kind: tag
+aliases: {}
+thoughts:
+  - {open: ["<a>"], close: ["</a>"]}
+samples:
+  - {raw: "<a>x</a>y", reasoning: x, content: y}
+"""
+
+
+def file(path: Path, text: str) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.mark.parametrize("argv", [["list"], []])
+def test_list_names_every_family_and_call_format_with_every_parser_name(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(argv) == 0
+    out = capsys.readouterr().out
+    rulebook = load_rulebook()
+    words = set(re.split(r"[\s,]+", out))
+    for entry in (*rulebook.dialects.values(), *rulebook.calls.values()):
+        assert {entry.name, *(alias for names in entry.aliases.values() for alias in names)} <= words
+    assert max(map(len, out.splitlines())) <= 100
+    assert f"rules {rulebook.digest}" in out
+
+
+def test_list_with_rules_has_the_users_family_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file(tmp_path / "dialects" / "mine.yaml", GOOD)
+    assert main(["--rules", str(tmp_path), "list"]) == 0
+    assert re.search(r"^mine +tag +-$", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_show_prints_markers_guards_samples_and_the_call_format_of_the_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "kimi_k3"]) == 0
+    out = capsys.readouterr().out
+    for text in (
+        "family kimi_k3 (control markers)",
+        "think opener              '<|open|>think<|sep|>'",
+        "an opener counts anywhere until the answer, never in it",
+        "the channel was skipped",
+        "reasoning 'two and two', content '4'",
+        "call format kimi_k3",
+        "region: '<|open|>tools<|sep|>' to '<|close|>tools<|sep|>'; ends a thought at once",
+    ):
+        assert text in out
+    assert "never the answer" not in out
+
+
+def test_show_prints_header_rules_and_that_a_thought_is_never_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "harmony"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"header text +assistant\\s\* +-> +answer", out)
+    assert "a thought is never the answer, even with thinking off" in out
+    assert "no marker: the call is found" in out
+
+
+def test_show_of_a_family_without_a_call_format_of_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "generic"]) == 0
+    out = capsys.readouterr().out
+    assert "an opener right after a closer goes back to thinking" in out
+    assert "call format" not in out
+
+
+def test_show_of_a_call_format_alone_prints_its_parser_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "granite"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "call format granite: JSON array behind an opener, no closer",
+        "  vllm --tool-call-parser: granite",
+        "  region: '<|tool_call|>', '<tool_call>' to the end of the output",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("harmoni", "did you mean harmony?"), ("zzz", "`dialects list` shows them")]
+)
+def test_show_of_an_unknown_name_is_refused(name: str, hint: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"no family or call format {name!r}; {hint}")):
+        main(["show", name])
+
+
+@pytest.mark.parametrize("path", ["dialects/think.yaml", "dialects/harmony.yaml", "calls/dsml.yaml"])
+def test_test_passes_for_shipped_files_and_says_how_much_was_read(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["test", str(shipped_rules() / path)]) == 0
+    assert re.search(r"\d+ samples and \d+ outputs made from the markers, \d{3,} readings: all as declared\n$",
+                     capsys.readouterr().out)  # fmt: skip
+
+
+def test_test_fails_with_both_readings_when_a_sample_reads_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = file(tmp_path / "mine.yaml", GOOD.replace("reasoning: x,", "reasoning: z,"))
+    assert main(["test", path]) == 1
+    assert capsys.readouterr().out.startswith(
+        "FAILED ['<a>x</a>y'] from content\n"
+        "  reasoning: got 'x', expected 'z'\n"
+        "  content:   got 'y', expected 'y'\n"
+    )  # fmt: skip
+
+
+def test_test_reads_the_generated_outputs_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # Such a marker is ordinary text: the sample reads as it says, but an answer that ends in `<` would lose its words.
+    text = GOOD.replace("samples", 'end_of_turn: ["answer<"]\nsamples')
+    assert main(["test", file(tmp_path / "mine.yaml", text)]) == 1
+    assert "FAILED ['answer<'] from content" in capsys.readouterr().out
+
+
+def test_test_prints_ten_failures_and_counts_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sample = '  - {raw: "<a>x</a>y", reasoning: z, content: y}\n'
+    assert main(["test", file(tmp_path / "mine.yaml", GOOD + sample * 12)]) == 1
+    out = capsys.readouterr().out
+    assert out.count("FAILED [") == 10
+    assert out.endswith("readings: 12 outputs FAILED\n")
+
+
+def test_test_of_a_bad_file_is_refused_with_its_place(tmp_path: Path) -> None:
+    path = file(tmp_path / "mine.yaml", GOOD.replace("kind", "kinds"))
+    with pytest.raises(ConfigError, match=re.escape(f"{path}:3: kinds: unknown key, did you mean kind?")):
+        main(["test", path])
+
+
+def test_test_reads_a_file_beside_the_users_other_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    regions = 'regions: [{open: ["<box>"], close: ["</box>"]}]\n'
+    file(tmp_path / "calls" / "box.yaml", "name: box\nsummary: s\naliases: {}\n" + regions)
+    path = file(tmp_path / "dialects" / "mine.yaml", GOOD + "calls: [box]\n")
+    assert main(["--rules", str(tmp_path), "test", path]) == 0
+    assert "all as declared" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("argv", [["show"], ["test"], ["nonsense"]])
+def test_a_usage_error_exits_with_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(argv)
+    assert caught.value.code == 2
+    assert "usage: integrity-gateway dialects" in capsys.readouterr().err

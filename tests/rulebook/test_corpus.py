@@ -1,0 +1,66 @@
+"""The corpus made from a dialect's markers: what must be in it, with readings taken from contract rules 3 to 5."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gateway.rulebook.corpus import generated_samples
+from gateway.rulebook.dialect import Dialect, Header, HeaderRule, Kind, Target, Thought, ToolRegion
+
+TAG = Dialect(
+    name="t",
+    summary="",
+    kind=Kind.TAG,
+    aliases={},
+    thoughts=(Thought(open=("<a>",), close=("</a>",)),),
+    end_of_turn=("<e>",),
+    regions=(ToolRegion(open=("<c>",), close=("</c>",), ends_thought=True), ToolRegion(open=("[C]",))),
+)
+
+
+def rows(dialect: Dialect) -> set[tuple[str, str, str, str]]:
+    return {(s.raw, s.starts_in, s.reasoning, s.content) for s in generated_samples(dialect)}
+
+
+def untouched(text: str) -> tuple[str, str, str, str]:
+    return text, "content", "", text
+
+
+def test_a_tag_dialect_yields_thoughts_endings_quotes_cuts_and_regions() -> None:
+    assert rows(TAG) == {
+        ("plan</a>answer", "reasoning", "plan", "answer"),
+        ("<a>plan</a>answer", "content", "plan", "answer"),
+        ("answer<e>", "content", "", "answer"),
+        untouched("Say `<a>` here."),
+        untouched("Say `</a>` here."),
+        *(untouched(f"answer{start}") for start in ("<", "<a", "</", "</a", "<e", "<c", "</c", "[", "[C")),
+        untouched("<c>call <a></a></c>"),
+        untouched("[C]call <a></a>"),
+    }
+
+
+def test_a_control_dialect_also_yields_wrappers_arguments_and_regions_that_end_a_thought() -> None:
+    region = ToolRegion(open=("<c>",), close=("</c>",), ends_thought=True, argument_open="<g>", argument_close="</g>")
+    wrapper = replace(TAG, kind=Kind.CONTROL, answer_open=("<r>",), answer_close=("</r>",), regions=(region,))
+    made = rows(replace(wrapper, framing=("<f>",), message_close=("<m>",)))
+    assert made >= {
+        ("plan</a><r>answer</r>", "reasoning", "plan", "answer"),
+        ("answer<f>", "content", "", "answer"),
+        ("answer<m>", "content", "", "answer"),
+        untouched("<c>call <g><a></a></c></g></c>"),
+        ("plan<c>call <a></a></c>", "reasoning", "plan", "<c>call <a></a></c>"),
+    }
+
+
+def test_a_start_that_holds_a_whole_marker_is_not_called_untouched() -> None:
+    made = rows(replace(TAG, thoughts=(Thought(open=("<a>x\n", "<a>"), close=("</a>",)),)))
+    assert not any(row[0].startswith("answer<a>") for row in made)
+    assert untouched("answer<a") in made
+
+
+def test_a_header_dialect_yields_no_thoughts_but_its_opener_cut_short_and_plain_regions() -> None:
+    header = Header(open=("<|h|>",), close="\n", rules=(HeaderRule(text="x", to=Target.REASONING),))
+    region = ToolRegion(open=("<c>",), ends_thought=True)
+    dialect = Dialect(name="h", summary="", kind=Kind.CONTROL, aliases={}, header=header, regions=(region,))
+    starts = ("<", "<|", "<|h", "<|h|", "<c")
+    assert rows(dialect) == {*(untouched(f"answer{start}") for start in starts), untouched("<c>call x")}

@@ -1,0 +1,150 @@
+"""The shipped rule files: every parser name of the engines has its place, and every file reads as it says.
+
+The registries are those of vLLM 0.33.0 and SGLang 0.5.23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from gateway.reading import Reader, reading_of
+from gateway.rulebook.corpus import generated_samples
+from gateway.rulebook.dialect import Dialect, Sample
+from gateway.rulebook.load import load_rulebook
+from gateway.rulebook.select import UnknownDialect, with_calls
+
+RULES = load_rulebook()
+
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+VLLM_REASONING = words(
+    """
+    deepseek_r1 step5 deepseek_v3 holo2 poolside_v1 deepseek_v4 deepseek_v41 qwen3 mimo step3p5 nemotron_v3
+    granite_thinking_parser seed_oss minicpmv glm45 glm47 ling3 kimi_k2 kimi_k3 gemma4 minimax_m2
+    minimax_m2_append_think minimax_m3 hy_v3 hy_v4 hunyuan_a13b ernie45 step3 olmo3 granite k2_horizon openai_gptoss
+    mistral cohere_command3 cohere_command4 inkling plamo3 muse musespark1x muse_glimmer hf beam
+    """
+)
+SGLANG_REASONING = words(
+    """
+    deepseek-r1 step3 step3p5 gigachat35 qwen3 qwen3-thinking minimax nanbeige interns1 dots mimo poolside_v1
+    deepseek-v3 deepseek-v4 deepseek-v41 glm45 ling3 kimi kimi_k2 kimi_k3 k2_horizon hunyuan minimax-append-think
+    minimax-m3 mistral nemotron_3 granite_thinking_parser gemma4 apertus2509 gpt-oss inkling cohere_command4 muse
+    iquest_q1 beam response_template
+    """
+)
+VLLM_TOOLS = words(
+    """
+    hermes qwen3_json qwen3_coder qwen3_xml mimo step3p5 step5 seed_oss glm45 glm47 ling3 poolside_v1 hy_v3 hy_v4
+    deepseek_v3 deepseek_v31 deepseek_v32 deepseek_v4 deepseek_v41 kimi_k2 kimi_k3 gemma4 functiongemma minimax_m2
+    minimax_m3 minicpm5 dots step3 longcat ernie45 granite granite4 granite-20b-fc llama3_json llama4_json
+    llama4_pythonic pythonic lfm2 olmo3 mistral hunyuan_a13b jamba apertus cohere_command3 cohere_command4
+    phi4_mini_json xlam internlm gigachat3 k2_horizon inkling plamo3 muse musespark1x muse_glimmer openai hf beam
+    """
+)
+SGLANG_TOOLS = words(
+    """
+    apertus2509 beam cohere_command4 deepseekv3 deepseekv31 deepseekv32 deepseekv4 deepseekv41 dots gemma4 gigachat3
+    gigachat35 glm glm45 glm47 gpt-oss hermes hunyuan inkling interns1 iquest_q1 k2_horizon kimi_k2 kimi_k3 lfm2
+    ling3 llama3 mimo minicpm5 minimax-m2 minimax-m3 mistral muse nanbeige qwen3_coder step3p5 poolside_v1 pythonic
+    qwen qwen25 response_template spark25 step3 trinity
+    """
+)
+OTHER_MARKERS = words(
+    """
+    seed_oss hy_v3 hy_v4 hunyuan_a13b ernie45 granite k2_horizon cohere_command3 cohere_command4 inkling plamo3 muse
+    musespark1x muse_glimmer hunyuan apertus2509
+    """
+)
+NO_GRAMMAR = {"hf", "beam", "response_template"}
+
+
+def test_the_registries_are_complete() -> None:
+    registries = (VLLM_REASONING, SGLANG_REASONING, VLLM_TOOLS, SGLANG_TOOLS)
+    assert [len(set(names)) for names in registries] == [42, 36, 58, 44]
+
+
+@pytest.mark.parametrize(("engine", "names"), [("vllm", VLLM_TOOLS), ("sglang", SGLANG_TOOLS)])
+def test_every_tool_parser_name_is_in_exactly_one_call_format(engine: str, names: list[str]) -> None:
+    listed = [alias for call in RULES.calls.values() for alias in call.aliases.get(engine, ())]
+    assert sorted(listed) == sorted(names)
+
+
+@pytest.mark.parametrize(("engine", "names"), [("vllm", VLLM_REASONING), ("sglang", SGLANG_REASONING)])
+def test_every_reasoning_parser_name_is_listed_unless_its_markers_differ(engine: str, names: list[str]) -> None:
+    listed = [alias for dialect in RULES.dialects.values() for alias in dialect.aliases.get(engine, ())]
+    assert sorted(listed) == sorted(set(names) - set(OTHER_MARKERS) - NO_GRAMMAR)
+
+
+@pytest.mark.parametrize("name", OTHER_MARKERS)
+def test_a_reasoning_parser_whose_markers_differ_is_unknown(name: str) -> None:
+    with pytest.raises(UnknownDialect):
+        RULES.resolve({"reasoning": name}, engine=None)
+
+
+def test_formats_without_markers_have_no_region() -> None:
+    bare = {name for name, call in RULES.calls.items() if not call.regions}
+    assert bare == {"functools", "harmony", "llama_json", "pythonic", "template"}
+
+
+def test_control_token_openers_end_a_thought() -> None:
+    ends = {name for name, call in RULES.calls.items() if any(region.ends_thought for region in call.regions)}
+    assert ends == {"kimi_k3", "kimi_k2", "k2_horizon", "dsml", "gemma4", "seed"}
+
+
+def chunkings(text: str) -> Iterator[list[str]]:
+    yield [text]
+    for cut in range(1, len(text)):
+        yield [text[:cut], text[cut:]]
+    yield list(text)
+
+
+def check(dialect: Dialect, sample: Sample) -> None:
+    for pieces in chunkings(sample.raw):
+        reader = Reader(dialect=dialect, starts_in=sample.starts_in)
+        segments = [segment for piece in pieces for segment in reader.feed(piece)]
+        reading = reading_of([*segments, *reader.finish(stopped=True)])
+        assert (reading.reasoning, reading.content) == (sample.reasoning, sample.content), pieces
+
+
+@pytest.mark.parametrize("name", sorted(RULES.dialects))
+def test_samples_and_generated_outputs_read_as_declared_at_every_cut(name: str) -> None:
+    dialect = RULES.dialects[name]
+    for sample in (*dialect.samples, *generated_samples(dialect)):
+        check(dialect, sample)
+
+
+@pytest.mark.parametrize("name", sorted(RULES.calls))
+def test_the_regions_of_a_call_format_stay_whole_at_every_cut(name: str) -> None:
+    dialect = with_calls(RULES.dialects["generic"], RULES.calls[name])
+    region_only = {s.raw for s in generated_samples(RULES.dialects["generic"])}
+    for sample in generated_samples(dialect):
+        if sample.raw not in region_only:
+            check(dialect, sample)
+
+
+# Rows of the engines' own tests (vLLM 0.33.0 tests/parser/mistral, tests/reasoning; SGLang test_reasoning_parser.py).
+@pytest.mark.parametrize(
+    ("name", "sample"),
+    [
+        ("mistral", Sample(raw="[THINK]r", reasoning="r", content="")),
+        ("mistral", Sample(raw="[/THINK]This is the rest", reasoning="", content="This is the rest")),
+        ("mistral", Sample(raw="Before\n[THINK]r[/THINK]\nAfter", reasoning="r", content="Before\n\nAfter")),
+        ("minimax_m3", Sample(raw="XXX</mm:think>YYY", reasoning="", content="XXX</mm:think>YYY")),
+        ("minimax_m3", Sample(raw="plan</mm:think>answer", reasoning="plan", content="answer", starts_in="reasoning")),
+        ("gemma4", Sample(raw="<|channel>This is a reasoning section<channel|>This is the rest",
+                          reasoning="This is a reasoning section", content="This is the rest")),
+        ("gemma4", Sample(raw="<|channel>thought\n<channel|>", reasoning="", content="")),
+        ("gemma4", Sample(raw="<|channel>thousand reasons<channel|>Done", reasoning="thousand reasons",
+                          content="Done")),
+        ("generic", Sample(raw="Direct answer without thinking tokens.", reasoning="",
+                           content="Direct answer without thinking tokens.")),
+    ],
+)  # fmt: skip
+def test_rows_of_the_engines_own_tests(name: str, sample: Sample) -> None:
+    check(RULES.dialects[name], sample)

@@ -1,0 +1,215 @@
+"""What a route's `dialect` key means (contract section 3)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.errors import ConfigError
+from gateway.rulebook.dialect import CallFormat, Dialect, Kind, Thought, ToolRegion
+from gateway.rulebook.load import load_rulebook
+from gateway.rulebook.select import Rulebook, UnknownDialect, with_calls
+
+SHIPPED = load_rulebook()
+
+
+def regions_of(name: str) -> tuple[ToolRegion, ...]:
+    return SHIPPED.calls[name].regions
+
+
+def test_a_plain_name_is_a_family_of_ours() -> None:
+    found = SHIPPED.resolve("kimi_k3", engine="vllm")
+    assert (found.dialect, found.name, found.why, found.warnings) == (
+        SHIPPED.dialects["kimi_k3"], "kimi_k3", "the family kimi_k3", ()
+    )  # fmt: skip
+
+
+def test_none_reads_nothing_and_auto_without_evidence_is_generic() -> None:
+    assert SHIPPED.resolve("none", engine=None).dialect is None
+    assert SHIPPED.resolve("none", engine=None).name == "none"
+    found = SHIPPED.resolve("auto", engine=None)
+    assert (found.dialect, found.name, found.warnings) == (SHIPPED.dialects["generic"], "generic", ())
+
+
+@pytest.mark.parametrize("name", ["hf", "beam", "response_template"])
+@pytest.mark.parametrize("form", ["plain", "reasoning", "both", "forced"])
+def test_names_without_a_fixed_grammar_are_auto_with_one_warning(name: str, form: str) -> None:
+    spec: str | dict[str, str] = {
+        "plain": name, "reasoning": {"reasoning": name}, "both": {"reasoning": name, "tools": name},
+        "forced": {"tools": f"sglang/{name}"},
+    }[form]  # fmt: skip
+    found = SHIPPED.resolve(spec, engine="vllm")
+    assert found.dialect == SHIPPED.dialects["generic"]
+    assert len(found.warnings) == 1
+    assert "takes its grammar from the checkpoint" in found.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "halves"),
+    [
+        ("deepseek_v3", "{reasoning: deepseek_v3, tools: deepseek_v3}"),
+        ("deepseek-r1", "{reasoning: deepseek-r1}"),
+        ("pythonic", "{tools: pythonic}"),
+        ("vllm/qwen3", "{reasoning: vllm/qwen3}"),
+    ],
+)
+def test_a_parser_name_written_as_a_family_is_refused_with_the_halves_to_write(name: str, halves: str) -> None:
+    with pytest.raises(UnknownDialect) as caught:
+        SHIPPED.resolve(name, engine="vllm")
+    assert (caught.value.name, caught.value.near) == (name, (halves,))
+    assert str(caught.value).endswith(f"write {halves}")
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "near", "words"),
+    [
+        ("harmoni", "harmoni", ("harmony",), "did you mean harmony?"),
+        ("zzz", "zzz", (), "expected one of gemma4, generic, harmony, kimi_k3, minimax_m3, mistral, think"),
+        ({"reasoning": "seed_oss"}, "seed_oss", (), "dialects list"),
+        ({"reasoning": "deepsek_r1"}, "deepsek_r1", ("deepseek_r1", "deepseek-r1"), "did you mean"),
+        ({"tools": "hermess"}, "hermess", ("hermes",), "--tool-call-parser 'hermess'"),
+        ({"reasoning": "sglang/deepseek_r1"}, "sglang/deepseek_r1", ("deepseek_r1",), "--reasoning-parser"),
+        ({"reasoning": "tgi/qwen3"}, "tgi/qwen3", ("qwen3",), "--reasoning-parser"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_what_comes_near(
+    spec: str | dict[str, str], name: str, near: tuple[str, ...], words: str
+) -> None:
+    with pytest.raises(UnknownDialect) as caught:
+        SHIPPED.resolve(spec, engine=None)
+    assert caught.value.name == name
+    assert caught.value.near[: len(near)] == near
+    assert bool(caught.value.near) is bool(near)
+    assert words in str(caught.value)
+    assert isinstance(caught.value, ConfigError)
+
+
+@pytest.mark.parametrize("spec", [{}, {"reasoning": "qwen3", "tool": "hermes"}])
+def test_only_the_two_halves_are_keys(spec: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="expected reasoning and tools, or one of the two"):
+        SHIPPED.resolve(spec, engine=None)
+
+
+@pytest.mark.parametrize(
+    ("engine", "spec", "family", "engine_asked"),
+    [
+        ("vllm", {"reasoning": "qwen3"}, "think", "vllm"),
+        ("sglang", {"reasoning": "qwen3"}, "think", "sglang"),
+        ("vllm", {"reasoning": "gpt-oss"}, "harmony", "sglang"),
+        ("sglang", {"reasoning": "openai_gptoss"}, "harmony", "vllm"),
+        ("sglang", {"reasoning": "vllm/kimi_k3"}, "kimi_k3", "vllm"),
+        ("openai", {"reasoning": "mistral"}, "mistral", "vllm"),
+        (None, {"reasoning": "kimi"}, "generic", "sglang"),
+    ],
+)
+def test_reasoning_names_are_looked_up_in_the_routes_engine_then_the_others(
+    engine: str | None, spec: dict[str, str], family: str, engine_asked: str
+) -> None:
+    found = SHIPPED.resolve(spec, engine=engine)
+    assert found.dialect == SHIPPED.dialects[family]
+    assert f"of {engine_asked} is {family}" in found.why
+    assert found.warnings == ()
+
+
+def test_the_tools_half_adds_its_regions_to_the_familys_own() -> None:
+    found = SHIPPED.resolve({"reasoning": "gemma4", "tools": "hermes"}, engine="vllm").dialect
+    assert found is not None
+    assert found.regions == (*regions_of("gemma4"), *regions_of("hermes"))
+    assert (found.name, found.calls) == ("gemma4+hermes", ("gemma4", "hermes"))
+    assert found.thoughts == SHIPPED.dialects["gemma4"].thoughts
+
+
+def test_the_familys_own_call_format_changes_nothing() -> None:
+    found = SHIPPED.resolve({"reasoning": "kimi_k3", "tools": "kimi_k3"}, engine="sglang")
+    assert found.dialect is SHIPPED.dialects["kimi_k3"]
+
+
+def test_only_a_tools_half_is_the_generic_reading_with_its_regions() -> None:
+    found = SHIPPED.resolve({"tools": "deepseekv4"}, engine="sglang")
+    assert found.dialect is not None
+    assert found.dialect.thoughts == SHIPPED.dialects["generic"].thoughts
+    assert found.dialect.regions == regions_of("dsml")
+    assert found.why == "no reasoning parser is named, so generic; --tool-call-parser deepseekv4 of sglang is dsml"
+
+
+def two_meanings() -> Rulebook:
+    one = CallFormat(name="one", summary="", aliases={"vllm": ("same",)}, regions=())
+    two = CallFormat(name="two", summary="", aliases={"sglang": ("same",)}, regions=())
+    return replace(SHIPPED, calls={"one": one, "two": two})
+
+
+@pytest.mark.parametrize(
+    ("engine", "name", "format_", "warns"),
+    [
+        (None, "same", "one", True), ("other", "same", "one", True), ("vllm", "same", "one", False),
+        ("sglang", "same", "two", False), (None, "sglang/same", "two", False), ("vllm", "sglang/same", "two", False),
+    ],
+)  # fmt: skip
+def test_a_name_with_two_meanings_takes_vllms_and_warns_where_the_engine_is_not_known(
+    engine: str | None, name: str, format_: str, warns: bool
+) -> None:
+    found = two_meanings().resolve({"tools": name}, engine=engine)
+    assert found.name == f"generic+{format_}"
+    expected = ("'same' means different formats: vllm/same is one, sglang/same is two; read as vllm/same",)
+    assert found.warnings == (expected if warns else ())
+
+
+def test_no_shipped_name_means_two_things() -> None:
+    for half, entries in (("reasoning", SHIPPED.dialects), ("tools", SHIPPED.calls)):
+        names = {alias for entry in entries.values() for aliases in entry.aliases.values() for alias in aliases}
+        warned = {name for name in names if SHIPPED.resolve({half: name}, engine=None).warnings}
+        assert warned <= {"hf", "beam", "response_template"}
+
+
+def test_an_opener_that_both_halves_have_is_the_tools_halfs() -> None:
+    found = SHIPPED.resolve({"reasoning": "mistral", "tools": "xlam"}, engine="vllm").dialect
+    assert found is not None
+    assert found.regions == regions_of("xlam")
+
+
+def test_the_other_openers_of_a_region_stay() -> None:
+    region = ToolRegion(open=("<a>", "<b>"), close=("</a>",))
+    own = Dialect(name="d", summary="", kind=Kind.TAG, aliases={}, regions=(region,))
+    call = CallFormat(name="c", summary="", aliases={}, regions=(ToolRegion(open=("<a>",)),))
+    assert with_calls(own, call).regions == (ToolRegion(open=("<b>",), close=("</a>",)), ToolRegion(open=("<a>",)))
+
+
+def test_halves_in_which_a_literal_would_mean_two_things_are_refused() -> None:
+    own = Dialect(name="d", summary="", kind=Kind.TAG, aliases={}, thoughts=(Thought(open=("<a>",), close=("</a>",)),))
+    call = CallFormat(name="c", summary="", aliases={}, regions=(ToolRegion(open=("<a>",)),))
+    with pytest.raises(ConfigError, match="d and c do not go together: '<a>' is tool opener here and think opener"):
+        with_calls(own, call)
+
+
+def test_every_shipped_family_goes_with_every_shipped_call_format() -> None:
+    for dialect in SHIPPED.dialects.values():
+        for call in SHIPPED.calls.values():
+            assert {text for r in call.regions for text in r.open} <= {
+                text for r in with_calls(dialect, call).regions for text in r.open
+            }
+
+
+@pytest.mark.parametrize(
+    ("model", "family"),
+    [
+        ("Qwen/Qwen3-8B", "think"),
+        ("openai/gpt-oss-120b", "harmony"),
+        ("MiniMaxAI/MiniMax-M2.1", "think"),
+        ("MiniMaxAI/MiniMax-M3", "minimax_m3"),
+        ("google/gemma-4-27b-it", "gemma4"),
+    ],
+)
+def test_a_model_name_is_matched_by_glob_whatever_its_case(model: str, family: str) -> None:
+    assert SHIPPED.match_model(model) is SHIPPED.dialects[family]
+
+
+def test_a_model_nobody_lists_has_no_family() -> None:
+    assert SHIPPED.match_model("acme/unknown-1") is None
+
+
+def test_the_longest_glob_decides() -> None:
+    short = replace(SHIPPED.dialects["think"], models=("*acme*",))
+    long = replace(SHIPPED.dialects["harmony"], models=("*acme-oss*",))
+    for order in ({"think": short, "harmony": long}, {"harmony": long, "think": short}):
+        assert replace(SHIPPED, dialects=order).match_model("acme-oss-1") is long
