@@ -1,0 +1,173 @@
+"""The `routes` and `policy` blocks of a valid configuration, as values.
+
+Owns: what belongs to a route, how its policy follows from the profile and both policy blocks, which dialect it reads.
+Must not know the file the data came from; that is `gateway.server.config`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import chain, count
+from typing import Any
+
+from gateway.errors import ConfigError
+from gateway.exchange.route import RouteRules
+from gateway.findings import Finding
+from gateway.limits import Limits
+from gateway.policy import Dedup, Mode, Policy, Profile, ReasoningField, policy_for
+from gateway.rulebook.load import Resolved, Rulebook, UnknownDialect
+from gateway.rulebook.yamlpos import KeyPath
+from gateway.server.config_check import SCHEMA, Problem
+
+_ROUTE: Mapping[str, Any] = SCHEMA["$defs"]["route"]["properties"]
+_ACTING = frozenset(finding.value for finding in Finding)
+_OBSERVE = {"reasoning_field": "as_upstream", "on_internal_error": "pass"}
+"""What profile `observe` decides over both policy blocks: it promises not to change a byte, and the one edit of the
+profile must be enough to keep that promise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """Which requests belong to a route. Shell globs, case-sensitive; an empty tuple accepts all.
+
+    `headers`: pairs of lower-case name and glob, all of which must accept. `keys` is always empty in this version.
+    """
+
+    models: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
+    keys: tuple[str, ...] = ()
+
+    def accepts(self, *, path: str, model: str | None, headers: Mapping[str, str]) -> bool:
+        """True where the request belongs to the route.
+
+        `path` is raw and without query; `model` is None where the request names none, which only the glob `*` accepts;
+        `headers` must answer to lower-case names.
+        """
+        return (
+            _accepted(model, self.models)
+            and _accepted(path, self.paths)
+            and all(name in headers and fnmatchcase(headers[name], glob) for name, glob in self.headers)
+        )
+
+    @property
+    def accepts_all(self) -> bool:
+        """True where no request can be refused."""
+        return (not self.models or "*" in self.models) and not self.paths and not self.headers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One deployment: what belongs to it, where it is (base URLs without a final slash), how its answers are read."""
+
+    match: Match
+    upstream: tuple[str, ...]
+    rules: RouteRules
+    dialect_name: str
+    dialect_why: str
+
+
+def find_dialects(routes: Sequence[Mapping[str, Any]], rulebook: Rulebook) -> tuple[list[Resolved], list[Problem]]:
+    """The dialect of each of the configured `routes`, and what is wrong with those that have none."""
+    found: list[Resolved] = []
+    problems: list[Problem] = []
+    for index, route in enumerate(routes):
+        spec = route.get("dialect", _ROUTE["dialect"]["default"])
+        try:
+            found.append(rulebook.resolve(spec, engine=route.get("engine")))
+        except UnknownDialect as error:
+            halves = [half for half, name in spec.items() if name == error.name] if isinstance(spec, dict) else []
+            problems.append(((*_dialect_key(index), *(halves if len(halves) == 1 else ())), str(error)))
+        except ConfigError as error:
+            problems.append((_dialect_key(index), str(error)))
+    return found, problems
+
+
+def make_routes(
+    data: Mapping[str, Any], *, dialects: Sequence[Resolved], profile: Profile, limits: Limits
+) -> tuple[Route, ...]:
+    """The routes of a configuration, in its order; `dialects` has one for each."""
+    routes = data["routes"]
+    matches = [_match(route.get("match", {})) for route in routes]
+    names = _names(matches)
+    return tuple(
+        Route(
+            match=match,
+            upstream=_upstream(route["upstream"]),
+            rules=RouteRules(
+                name=name,
+                dialect=found.dialect,
+                policy=_policy(profile, top=data.get("policy", {}), own=route.get("policy", {})),
+                limits=limits,
+                reasoning_end_string=route.get("reasoning_end_string"),
+                **{key: route.get(key, _ROUTE[key]["default"]) for key in ("source", "starts_in", "thinking_default")},
+            ),
+            dialect_name=found.name,
+            dialect_why=found.why,
+        )
+        for route, match, name, found in zip(routes, matches, names, dialects, strict=True)
+    )
+
+
+def route_notes(routes: Sequence[Route], dialects: Sequence[Resolved]) -> Iterator[Problem]:
+    """What works and is probably not meant."""
+    for index, found in enumerate(dialects):
+        yield from ((_dialect_key(index), warning) for warning in found.warnings)
+    first = next((index for index, route in enumerate(routes) if route.match.accepts_all), len(routes))
+    for index in range(first + 1, len(routes)):
+        yield ("routes", index), f"is never reached: routes[{first}] accepts every request"
+
+
+def observe_notes(data: Mapping[str, Any]) -> Iterator[Problem]:
+    """The keys of the policy blocks that profile `observe` decides otherwise."""
+    blocks: dict[KeyPath, Mapping[str, Any]] = {("policy",): data.get("policy", {})}
+    blocks |= {("routes", index, "policy"): route.get("policy", {}) for index, route in enumerate(data["routes"])}
+    for path, block in blocks.items():
+        decided = {key: value for key, value in _OBSERVE.items() if block.get(key, value) != value}
+        yield from (((*path, key), f"acts as {value} in profile observe") for key, value in decided.items())
+
+
+def _dialect_key(index: int) -> KeyPath:
+    return ("routes", index, "dialect")
+
+
+def _accepted(value: str | None, globs: Sequence[str]) -> bool:
+    if not globs or value is None:
+        return not globs or "*" in globs
+    return any(fnmatchcase(value, glob) for glob in globs)
+
+
+def _match(block: Mapping[str, Any]) -> Match:
+    headers = tuple((name.lower(), glob) for name, glob in block.get("headers", {}).items())
+    return Match(models=tuple(block.get("models", ())), paths=tuple(block.get("paths", ())), headers=headers)
+
+
+def _names(matches: Sequence[Match]) -> list[str]:
+    """A name for each route, for metrics and logs: what it matches, numbered where another one has that name."""
+    names: list[str] = []
+    for match in matches:
+        headers = (f"{name}={glob}" for name, glob in match.headers)
+        name = ",".join(match.models or match.paths or headers) or "*"
+        numbered = (f"{name}#{number}" for number in count(2))
+        names.append(next(free for free in chain([name], numbered) if free not in names))
+    return names
+
+
+def _upstream(urls: str | Sequence[str]) -> tuple[str, ...]:
+    return tuple(url.rstrip("/") for url in ([urls] if isinstance(urls, str) else urls))
+
+
+def _policy(profile: Profile, *, top: Mapping[str, Any], own: Mapping[str, Any]) -> Policy:
+    """`own` laid over `top`, key by key, over the profile's defaults."""
+    keys = {**top, **own, **(_OBSERVE if profile is Profile.OBSERVE else {})}
+    findings = {**top.get("findings", {}), **own.get("findings", {})}
+    changes: dict[str, object] = {
+        "findings": {Finding(name): Mode(mode) for name, mode in findings.items() if name in _ACTING},
+        "dedup": Dedup(**{**top.get("dedup", {}), **own.get("dedup", {})}),
+        **{key: keys[key] for key in ("promote_reasoning", "on_internal_error") if key in keys},
+    }
+    if "reasoning_field" in keys:
+        changes["reasoning_field"] = ReasoningField(keys["reasoning_field"])
+    return policy_for(profile, **changes)

@@ -1,0 +1,211 @@
+"""Routes and policies: what a route accepts, what it is called, which of two policy blocks wins."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.errors import ConfigError
+from gateway.findings import Finding
+from gateway.policy import Dedup, Mode, Policy, Profile, ReasoningField, policy_for
+from gateway.server.config import Config, Match, config_from_mapping
+
+UPSTREAM = "http://127.0.0.1:8000"
+CHAT = "/v1/chat/completions"
+
+
+def built(*routes: dict[str, Any], **top: Any) -> Config:
+    return config_from_mapping({"routes": [{"upstream": UPSTREAM, **route} for route in routes], **top}, source="test")
+
+
+def policy_of(
+    *, profile: str = "repair", top: dict[str, Any] | None = None, own: dict[str, Any] | None = None
+) -> Policy:
+    return built({"policy": own or {}}, policy=top or {}, profile=profile).routes[0].rules.policy
+
+
+@pytest.mark.parametrize(
+    ("globs", "model", "accepted"),
+    [
+        ((), None, True),
+        ((), "qwen", True),
+        (("qwen*",), "qwen3-8b", True),
+        (("qwen*",), "Qwen3-8b", False),
+        (("qwen*",), None, False),
+        (("*",), None, True),
+        (("a", "b/?"), "b/1", True),
+        (("a", "b/?"), "b/12", False),
+        (("[ab]-*",), "b-1", True),
+    ],
+)
+def test_a_model_is_matched_by_any_shell_glob_and_no_model_by_the_star_alone(
+    globs: tuple[str, ...], model: str | None, accepted: bool
+) -> None:
+    assert Match(models=globs).accepts(path=CHAT, model=model, headers={}) is accepted
+
+
+@pytest.mark.parametrize(
+    ("path", "accepted"), [(CHAT, True), ("/team/v1/chat/completions", True), ("/generate", False)]
+)
+def test_a_path_is_matched_by_a_shell_glob_across_slashes(path: str, accepted: bool) -> None:
+    assert Match(paths=("*/v1/*",)).accepts(path=path, model="m", headers={}) is accepted
+
+
+@pytest.mark.parametrize(
+    ("headers", "accepted"),
+    [
+        ({"x-team": "blue-1", "x-tier": "gold"}, True),
+        ({"x-team": "blue-1", "x-tier": "tin"}, False),
+        ({"x-team": "blue-1"}, False),
+        ({}, False),
+    ],
+)
+def test_all_headers_of_a_route_must_be_there_and_match(headers: dict[str, str], accepted: bool) -> None:
+    config = built({"match": {"headers": {"X-Team": "blue-*", "x-tier": "gold"}}})
+    assert config.routes[0].match.accepts(path=CHAT, model=None, headers=headers) is accepted
+
+
+def test_all_kinds_of_a_match_must_accept() -> None:
+    match = Match(models=("m",), paths=(CHAT,))
+    assert match.accepts(path=CHAT, model="m", headers={})
+    assert not match.accepts(path="/generate", model="m", headers={})
+    assert not match.accepts(path=CHAT, model="n", headers={})
+
+
+def test_a_route_is_called_what_it_matches_and_a_second_one_gets_a_number() -> None:
+    config = built(
+        {"match": {"models": ["a", "b"]}},
+        {"match": {"models": ["a", "b"], "paths": ["/x"]}},
+        {"match": {"paths": ["/generate"]}},
+        {"match": {"headers": {"X-A": "1"}}},
+        {"match": {"models": ["a", "b"], "paths": ["/y"]}},
+        {},
+    )
+    assert [route.rules.name for route in config.routes] == ["a,b", "a,b#2", "/generate", "x-a=1", "a,b#3", "*"]
+
+
+def test_no_two_routes_share_a_name_even_where_a_glob_looks_like_a_number() -> None:
+    config = built(*({"match": {"models": [glob]}} for glob in ("a#3", "a", "a", "a")))
+    assert [route.rules.name for route in config.routes] == ["a#3", "a", "a#2", "a#4"]
+
+
+def test_one_base_url_or_a_list_of_them_is_taken_without_the_final_slash() -> None:
+    config = built(
+        {"match": {"models": ["m"]}, "upstream": "https://h/api/"}, {"upstream": ["http://a:1", "http://b:2/"]}
+    )
+    assert [route.upstream for route in config.routes] == [("https://h/api",), ("http://a:1", "http://b:2")]
+
+
+def test_a_route_behind_one_that_takes_everything_is_told() -> None:
+    config = built({"match": {"models": ["m"]}}, {"match": {"models": ["*"]}}, {"match": {"models": ["n"]}}, {})
+    assert config.warnings == (
+        "test: routes[2]: is never reached: routes[1] accepts every request",
+        "test: routes[3]: is never reached: routes[1] accepts every request",
+    )
+
+
+@pytest.mark.parametrize("match", [{"paths": ["*"]}, {"headers": {"a": "*"}}, {"models": ["a*"]}])
+def test_a_route_that_may_refuse_something_hides_no_other(match: dict[str, Any]) -> None:
+    assert built({"match": match}, {}).warnings == ()
+
+
+@pytest.mark.parametrize("profile", list(Profile))
+def test_without_a_policy_the_profile_decides(profile: Profile) -> None:
+    assert policy_of(profile=profile) == policy_for(profile)
+
+
+def test_the_policy_of_a_route_beats_the_top_one_key_by_key() -> None:
+    top = {
+        "reasoning_field": "reasoning",
+        "promote_reasoning": "never",
+        "findings": {"role_token": "off", "reasoning_leak": "observe"},
+        "dedup": {"match": "exact", "min_length": 5},
+    }
+    own = {"reasoning_field": "none", "findings": {"role_token": "enforce"}, "dedup": {"min_length": 9}}
+    policy = policy_of(top=top, own={**own, "on_internal_error": "error"})
+    assert policy == Policy(
+        profile=Profile.REPAIR,
+        reasoning_field=ReasoningField.NONE,
+        findings={Finding.ROLE_TOKEN: Mode.ENFORCE, Finding.REASONING_LEAK: Mode.OBSERVE},
+        dedup=Dedup(match="exact", min_length=9),
+        promote_reasoning="never",
+        on_internal_error="error",
+    )
+
+
+def test_a_finding_of_a_later_version_is_accepted_and_kept_out_of_the_policy() -> None:
+    assert policy_of(top={"findings": {"tool_rescued": "off", "truncated": "off"}}).findings == {
+        Finding.TRUNCATED: Mode.OFF
+    }
+
+
+def test_profile_observe_changes_no_field_and_no_ending_whatever_the_policies_say() -> None:
+    policy = policy_of(
+        profile="observe",
+        top={"reasoning_field": "none", "dedup": {"enabled": False}},
+        own={"on_internal_error": "error"},
+    )
+    assert policy == policy_for(Profile.OBSERVE, dedup=Dedup(enabled=False))
+
+
+@pytest.mark.parametrize(
+    ("engine", "registry"),
+    [
+        ("auto", "vllm"),
+        ("vllm", "vllm"),
+        ("sglang", "sglang"),
+        ("openai", "vllm"),
+        ("anthropic", "vllm"),
+        ("other", "vllm"),
+    ],
+)
+def test_the_engine_says_whose_parser_name_is_meant_first(engine: str, registry: str) -> None:
+    # `qwen3` is a reasoning parser of both engines (section 1 of vllm.md and of sglang.md).
+    (route,) = built({"engine": engine, "dialect": {"reasoning": "qwen3"}}).routes
+    assert route.dialect_name == "think"
+    assert f" of {registry} " in route.dialect_why
+
+
+def test_with_any_other_engine_a_name_of_two_meanings_is_told(tmp_path: Path) -> None:
+    (tmp_path / "calls").mkdir()
+    for engine, marker in (("vllm", "<a>"), ("sglang", "<b>")):
+        call = f"name: {engine}\nsummary: x\naliases: {{{engine}: [twice]}}\nregions:\n- open: ['{marker}']\n"
+        (tmp_path / "calls" / f"{engine}.yaml").write_text(call, "utf-8")
+    config = [
+        built({"engine": engine, "dialect": {"tools": "twice"}}, rules_dir=str(tmp_path))
+        for engine in ("auto", "other", "vllm", "sglang")
+    ]
+    assert [one.routes[0].dialect_name for one in config] == [
+        f"generic+{e}" for e in ("vllm", "vllm", "vllm", "sglang")
+    ]
+    assert [len(one.warnings) for one in config] == [1, 1, 0, 0]
+
+
+def test_no_dialect_reads_nothing() -> None:
+    assert built({"dialect": "none"}).routes[0].rules.dialect is None
+
+
+@pytest.mark.parametrize(
+    ("dialect", "key"),
+    [
+        ({"reasoning": "nonesuch", "tools": "hermes"}, "dialect.reasoning"),
+        ({"reasoning": "qwen3", "tools": "nonesuch"}, "dialect.tools"),
+        ({"reasoning": "nonesuch", "tools": "nonesuch"}, "dialect"),
+        ("nonesuch", "dialect"),
+    ],
+)
+def test_an_unknown_name_is_refused_at_its_own_half_where_that_is_sure(dialect: object, key: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^test: routes\[0\]\.{re.escape(key)}: no "):
+        built({"dialect": dialect})
+
+
+def test_halves_that_do_not_go_together_are_refused_at_the_dialect(tmp_path: Path) -> None:
+    (tmp_path / "calls").mkdir()
+    call = "name: clash\nsummary: a call in think tags\naliases: {vllm: [clash]}\nregions:\n- open: ['<think>']\n"
+    (tmp_path / "calls" / "clash.yaml").write_text(call, "utf-8")
+    dialect = {"reasoning": "qwen3", "tools": "clash"}
+    with pytest.raises(ConfigError, match=r"^test: routes\[0\]\.dialect: think and clash do not go together: "):
+        built({"dialect": dialect}, rules_dir=str(tmp_path))
