@@ -43,7 +43,7 @@ class Dedup:
 
     def reasoning(self, text: str) -> None:
         """More reasoning was shown to the client."""
-        if not self.on:
+        if not self.on or not text:
             return
         self._parts.append(text)
         self._size += len(text)
@@ -54,6 +54,8 @@ class Dedup:
 
     def content(self, text: str) -> list[str]:
         """More content; returns what may go out now, in order."""
+        if not text:
+            return []
         if not self.on:
             return [*self.release(), text]
         if self._core is None:

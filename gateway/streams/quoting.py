@@ -16,16 +16,15 @@ from typing import Final
 _TOKEN: Final = re.compile(r"\n|`+|~+")
 _LINE_OPENING: Final = re.compile(r"[\s>*+\-\d.)]*\Z")  # white space, quote and list marks: a fence may still open here
 _BEFORE_A_MENTION: Final = " \t\"'(“‘«„[*_"
-_FOLD_AT: Final = 256  # pieces kept before folding without being asked: bounds memory
 
 
 class Quoting:
-    """State after all text fed so far. `feed` costs one append."""
+    """State after all text put into `pieces` so far, which costs one append; `fold` empties it."""
 
-    __slots__ = ("_blank", "_code", "_fence", "_fence_closing", "_fence_line", "_last", "_opening", "_pieces", "_run")
+    __slots__ = ("_blank", "_code", "_fence", "_fence_closing", "_fence_line", "_last", "_opening", "_run", "pieces")
 
     def __init__(self) -> None:
-        self._pieces: list[str] = []
+        self.pieces: list[str] = []  # released text, appended by the reader
         self._run = ""  # backticks or tildes at the very end of the folded text: more may follow
         self._fence = ""  # the run that opened the fence we are in
         self._fence_line = False  # the fence opened on this line: a second backtick run would make it inline code
@@ -35,16 +34,10 @@ class Quoting:
         self._blank = True  # only white space on this line
         self._last = ""  # the last character
 
-    def feed(self, text: str) -> None:
-        """Append released text."""
-        self._pieces.append(text)
-        if len(self._pieces) > _FOLD_AT:
-            self._fold()
-
     @property
     def quoted(self) -> bool:
         """True inside a fence or an open inline-code run."""
-        self._fold()
+        self.fold()
         if self._run:  # the place ends the run: look at the state as if it were complete
             probe = self._copy()
             probe._take_run(self._run)
@@ -54,13 +47,13 @@ class Quoting:
     @property
     def line_start(self) -> bool:
         """True where only white space stands before this place on its line."""
-        self._fold()
+        self.fold()
         return self._blank and not self._run
 
     @property
     def mid_sentence(self) -> bool:
         """True behind a blank, a bracket or a quotation mark that is not the start of a line: a mention, not an end."""
-        self._fold()
+        self.fold()
         return bool(self._last) and self._last in _BEFORE_A_MENTION and not self.line_start
 
     def _copy(self) -> Quoting:
@@ -69,16 +62,18 @@ class Quoting:
         other._fence_line, other._fence_closing = self._fence_line, self._fence_closing
         return other
 
-    def _fold(self) -> None:
-        if not self._pieces:
+    def fold(self) -> None:
+        """Bring the state up to date with all text so far."""
+        if not self.pieces:
             return
-        text = self._run + "".join(self._pieces)
-        self._last = text[-1:]
-        self._pieces.clear()
+        text = self._run + "".join(self.pieces)
+        self._last = text[-1:] or self._last
+        self.pieces.clear()
         self._run = ""
         if "`" not in text and "~" not in text:  # the common case: only the last line matters
             line_break = text.rfind("\n")
             if line_break != -1:
+                self._take_plain(text[: text.index("\n")])  # a closing fence is alone on its line
                 self._line_break()
             self._take_plain(text[line_break + 1 :])
             return

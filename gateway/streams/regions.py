@@ -22,6 +22,7 @@ from gateway.events import CONTENT, FOREIGN, MARKER, REASONING, REPLAY, TOOL, De
 from gateway.streams.grammar import ANY, Grammar, Rule, State
 from gateway.streams.quoting import Quoting
 
+FOLD_EVERY: Final = 1024  # characters after which the quoting state is brought up to date: bounds what it keeps
 REPLAY_PIECE: Final = 4096  # characters of one replayed content event (reader_spec section 4)
 
 _CHANNEL: Final = {
@@ -52,7 +53,7 @@ class RegionReader:
     """
 
     __slots__ = (
-        "_at", "_grammar", "_header_cap", "_held", "_index", "_kept", "_kept_size", "_leads", "_noted", "_plan",
+        "_at", "_fold_at", "_grammar", "_header_cap", "_held", "_index", "_kept", "_kept_size", "_leads", "_noted", "_plan",
         "_pristine", "_quote", "_quoting", "_replay_cap", "_run_cap", "_settled", "_split", "_state", "_stopped",
         "replay_capped",
     )  # fmt: skip
@@ -67,6 +68,7 @@ class RegionReader:
         self._replay_cap = replay_cap
         self._held = ""
         self._at = 0  # characters decided on so far
+        self._fold_at = FOLD_EVERY
         self._pristine = True  # nothing released yet: a control-token closer at offset 0 counts
         self._noted = False  # an answer closer was the channel's last word
         self._stopped = False
@@ -92,20 +94,21 @@ class RegionReader:
 
     def feed(self, text: str) -> list[Segment]:
         """Read more text; returns what is decided."""
-        if self._settled and not self._held:  # the hot path: nothing is held, and no marker starts in the text
-            for lead in self._leads:
-                if lead in text:
+        if not text:
+            return []
+        if self._settled and not self._held:
+            for lead in self._leads:  # unrolled from a helper: this is the path of nearly every token
+                if lead in text and not self._quiet(text):
                     break
             else:
                 self._at += len(text)
-                if self._settled is not _THOUGHT:
+                if self._settled is not _THOUGHT or self._split:
                     self._quote(text)
-                    return [(CONTENT, text)]
-                if self._grammar.replays:
+                    if self._at > self._fold_at:
+                        self._fold()
+                if self._grammar.replays and self._settled is _THOUGHT:
                     self._keep(text)
-                if self._split:
-                    self._quote(text)
-                return [(REASONING, text)]
+                return [(self._settled, text)]
         out: list[Segment] = []
         self._read(self._held + text, out, final=False)
         return _joined(out)
@@ -139,6 +142,11 @@ class RegionReader:
 
     # ------------------------------------------------------------------ the loop
 
+    def _quiet(self, text: str) -> bool:
+        """True when `text` neither holds a marker nor ends in what may become one."""
+        begin, _, cut = self._plan.next(text, 0, final=False)
+        return begin < 0 and cut == len(text)
+
     def _read(self, text: str, out: list[Segment], *, final: bool) -> None:
         base, at, size = self._at, 0, len(text)
         while True:
@@ -147,7 +155,9 @@ class RegionReader:
             stop = cut if begin < 0 else begin
             if stop > at:
                 self._at = base + stop
-                self._release(text[at:stop], out, partial=final and begin < 0)
+                tail = plan.cut(text, at) if final and begin < 0 else stop
+                self._release(text[at:tail], out, partial=False)
+                self._release(text[tail:stop], out, partial=True)
                 at = stop
                 if self._plan is not plan:  # the first words of a region change what is live
                     continue
@@ -165,6 +175,7 @@ class RegionReader:
             self._apply(rule.group, literal, verdict, base + begin, out)
         self._held = "" if at == size else text[at:]
         self._at = base + at
+        self._fold()
 
     def _apply(self, group: Group, literal: str, verdict: Verdict, at: int, out: list[Segment]) -> None:
         effect, reason, state, index = verdict
@@ -189,16 +200,25 @@ class RegionReader:
         elif thinks and not was_thinking:
             self._noted, self._kept_size, self.replay_capped = False, 0, False
         self._state, self._index = state, index
+        self._pristine = self._pristine and state is State.START
         self._settled = _SETTLED.get(state)
         self._plan = self._grammar.plan(state, index)
         self._leads = self._plan.leads
 
     def _new_quoting(self) -> None:
         self._quoting = Quoting()
-        self._quote = self._quoting.feed
+        self._quote = self._quoting.pieces.append
+
+    def _fold(self) -> None:
+        """Bring the quoting state up to date now and then, so that it keeps no more than a few pieces of text."""
+        if self._at > self._fold_at:
+            self._quoting.fold()
+            self._fold_at = self._at + FOLD_EVERY
 
     def _release(self, text: str, out: list[Segment], *, partial: bool) -> None:
         """Let `text` go as text of the current state. `partial`: held at the end of the output, never a marker."""
+        if not text:
+            return
         state = self._state
         out.append((_CHANNEL[state], text))
         self._pristine = False
@@ -243,6 +263,8 @@ class RegionReader:
         """True when from `end` on only white space and closers stand until the end of the output; None: not known yet."""
         at = end
         while at < len(text):
+            if at - end >= self._run_cap:
+                return False
             if text[at].isspace():
                 at += 1
                 continue
@@ -327,7 +349,9 @@ class RegionReader:
 
     def _on_answer_close(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
         if self._guarded() and self._quoting.quoted:
-            return self._quoted_ender(text, end, final)
+            verdict = self._quoted_ender(text, end, final)
+            if verdict is None or verdict[0] is Effect.TEXT:
+                return verdict
         if self._state in _THINKING:
             self._noted = True
             return Effect.DROP, "the answer's closer inside the thought: its channel may have been skipped", None, ANY
@@ -367,7 +391,7 @@ class RegionReader:
         if self._guarded() and self._quoting.quoted:
             return Effect.TEXT, "quoted", None, ANY
         close = text.find(header.close, end, end + self._header_cap + len(header.close))
-        words = text[end:close] if close >= 0 else text[end:]
+        words = text[end : close if close >= 0 else end + self._header_cap + len(header.close)]
         for within in header.within:
             words = words.replace(within, " ")
         if "\n" in words or (self._grammar.enders and self._grammar.enders.search(words)):

@@ -1,0 +1,148 @@
+"""What holds for every text in every dialect: one reading at every cutting, nothing lost, little held, no error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.events import CONTENT, REASONING, REPLAY, Decision, Effect, Segment
+from gateway.rulebook.compile import compile_dialect
+from gateway.rulebook.dialect import Dialect
+from gateway.streams.regions import REPLAY_PIECE, RegionReader
+from tests.support.atoms import dialects, markers, texts
+from tests.support.reader import Setup, cut, cut_at, joined, read, text_of
+
+DIALECTS = dialects()
+every_dialect = pytest.mark.parametrize("name", DIALECTS)
+
+
+def setups(dialect: Dialect) -> st.SearchStrategy[Setup]:
+    return st.builds(
+        Setup,
+        grammar=st.just(compile_dialect(dialect)),
+        starts_open=st.booleans(),
+        split=st.booleans(),
+        header_cap=st.sampled_from([5, 20, 96]),
+        run_cap=st.sampled_from([1, 8, 64]),
+        replay_cap=st.sampled_from([3, 1 << 20]),
+    )
+
+
+def rebuilt(segments: Iterable[Segment]) -> str:
+    """The input, out of everything that was said about it: text where it went, and the markers that were dropped.
+
+    input = reasoning + content + tool regions + foreign text + dropped markers, in order; a replay is said twice.
+    """
+    parts: list[str] = []
+    for channel, said in segments:
+        if isinstance(said, Decision):
+            parts += [said.text] if said.effect is Effect.DROP else []
+        elif channel != REPLAY:
+            parts.append(said)
+    return "".join(parts)
+
+
+@every_dialect
+@given(data=st.data())
+def test_a_text_has_one_reading_whatever_the_cutting(name: str, data: st.DataObject) -> None:
+    made, text = data.draw(setups(DIALECTS[name])), data.draw(texts(DIALECTS[name]))
+    stopped, places = data.draw(st.booleans()), data.draw(st.lists(st.integers(0, len(text)), max_size=8))
+    whole = read(made, [text], stopped=stopped)
+    assert read(made, text, stopped=stopped) == whole
+    assert read(made, cut_at(text, places), stopped=stopped) == whole
+
+
+@every_dialect
+@given(data=st.data())
+def test_nothing_is_lost_and_nothing_invented_at_any_step(name: str, data: st.DataObject) -> None:
+    made, text = data.draw(setups(DIALECTS[name])), data.draw(texts(DIALECTS[name]))
+    reader = made.reader()
+    segments: list[Segment] = []
+    fed = ""
+    for piece in cut(text, data.draw(st.sampled_from([1, 3, 64]))):
+        segments += reader.feed(piece)
+        fed += piece
+        assert rebuilt(segments) + reader.held == fed
+    segments += reader.finish(stopped=data.draw(st.booleans()))
+    assert (rebuilt(segments), reader.held) == (text, "")
+    for _, found in segments:
+        if isinstance(found, Decision):
+            assert text.startswith(found.text, found.at)
+
+
+@every_dialect
+@given(data=st.data())
+def test_settling_and_leaving_at_any_place_lose_nothing(name: str, data: st.DataObject) -> None:
+    made, text = data.draw(setups(DIALECTS[name])), data.draw(texts(DIALECTS[name]))
+    reader = made.reader()
+    segments: list[Segment] = []
+    for piece in cut_at(text, data.draw(st.lists(st.integers(0, len(text)), max_size=6))):
+        segments += reader.feed(piece)
+        segments += data.draw(st.sampled_from([reader.settle, lambda: reader.leave(to_tools=True), list]))()
+    segments += reader.finish(stopped=False)
+    assert rebuilt(segments) == text
+
+
+@every_dialect
+@given(data=st.data())
+def test_a_replay_repeats_reasoning_in_full_pieces(name: str, data: st.DataObject) -> None:
+    made, text = data.draw(setups(DIALECTS[name])), data.draw(texts(DIALECTS[name]))
+    segments = read(made, [text], stopped=True)
+    replays = [list(run) for channel, run in groupby(segments, key=itemgetter(0)) if channel == REPLAY]
+    assert not replays or DIALECTS[name].replays
+    for run in replays:
+        assert all(len(str(piece)) == REPLAY_PIECE for _, piece in run[:-1])
+        assert 0 < len(str(run[-1][1])) <= REPLAY_PIECE
+        assert text_of(run, REPLAY) in text_of(segments, REASONING)
+
+
+def assert_declared_hold(dialect: Dialect, made: Setup, reader: RegionReader) -> None:
+    """Contract rule 8: the start of a marker; or a whole one that waits for what its rule names, within its cap."""
+    held, literals = reader.held, markers(dialect)
+    if not held or any(marker.startswith(held) and marker != held for marker in literals):
+        assert len(held) < made.grammar.longest
+        return
+    marker = max((marker for marker in literals if held.startswith(marker)), key=len)
+    rest = held.removeprefix(marker)
+    if dialect.header and marker in dialect.header.open:
+        assert len(rest) < made.header_cap + len(dialect.header.close)
+        return
+    assert made.grammar.enders is not None and made.grammar.enders.fullmatch(marker)
+    assert rest == "" or len(rest) < made.run_cap  # "": one character of look-ahead, for the line end
+    run = made.grammar.enders.sub("", rest).strip()
+    assert run == "" or run in made.grammar.ender_prefixes
+
+
+@every_dialect
+@given(data=st.data())
+def test_nothing_is_held_but_what_the_contract_declares(name: str, data: st.DataObject) -> None:
+    made, text = data.draw(setups(DIALECTS[name])), data.draw(texts(DIALECTS[name]))
+    reader = made.reader()
+    for character in text:
+        reader.feed(character)
+        assert_declared_hold(DIALECTS[name], made, reader)
+
+
+@every_dialect
+@given(data=st.data())
+def test_a_delivery_has_one_piece_for_each_run_of_a_channel(name: str, data: st.DataObject) -> None:
+    made, text = data.draw(setups(DIALECTS[name])), data.draw(texts(DIALECTS[name]))
+    reader = made.reader()
+    for piece in cut(text, 11):
+        said = reader.feed(piece)
+        assert said == joined(said)
+        assert all(text for _, text in said)
+
+
+@every_dialect
+@given(text=st.text(st.characters()), starts_open=st.booleans(), split=st.booleans())
+def test_a_text_without_a_marker_comes_out_as_it_came(name: str, text: str, starts_open: bool, split: bool) -> None:
+    made = Setup(grammar=compile_dialect(DIALECTS[name]), starts_open=starts_open, split=split)
+    if not any(marker in text for marker in markers(DIALECTS[name])):
+        channel = REASONING if starts_open else CONTENT
+        assert read(made, text, stopped=True) == ([(channel, text)] if text else [])

@@ -1,0 +1,348 @@
+"""What a marker means where it stands: contract rule 3 (guards), 4 (endings), 8 (holds), 11 (another role).
+
+Every row is read at every cutting. The channels of Kimi K3 are in `test_truth_table.py`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.events import CONTENT, FOREIGN, MARKER, REASONING, REPLAY, TOOL, Decision, Effect, Group, Segment
+from gateway.rulebook.compile import compile_dialect
+from gateway.rulebook.dialect import Dialect, Kind, Reopen, Thought
+from gateway.streams.grammar import State
+from gateway.streams.regions import RegionReader
+from tests.support.reader import Setup, answer, cut, cuttings, read, setup, text_of
+
+ANY = (True, False)
+YES, NO = (True,), (False,)
+
+
+def assert_reads(made: Setup, raw: str, wanted: tuple[str, str], endings: tuple[bool, ...] = ANY) -> None:
+    for stopped in endings:
+        whole, *others = (read(made, pieces, stopped=stopped) for pieces in cuttings(raw, seed=len(raw)))
+        assert answer(whole) == wanted, stopped
+        assert all(other == whole for other in others), stopped
+
+
+TAG_OPENERS = [
+    ("think", "<think>r</think>a", ("r", "a"), "the first thing"),
+    ("think", " \n<think>r</think>a", ("r", " \na"), "only white space was released"),
+    ("think", "<think>r</think> <think>s</think>a", ("rs", " a"), "right after a closer, white space between"),
+    ("think", "x\n <think>r</think>a", ("r", "x\n a"), "a line start"),
+    ("think", "x <think>r</think> a", ("", "x <think>r</think> a"), "the middle of a line"),
+    ("think", "x\n```\n<think>\n", ("", "x\n```\n<think>\n"), "inside a fence"),
+    ("think", "x\n> <think>r", ("", "x\n> <think>r"), "behind a quotation mark"),
+    ("think", "Say `<think>` here", ("", "Say `<think>` here"), "inline code"),
+    ("think", "x</think>\n```\n<think>", ("", "x\n```\n<think>"), "a fence after a closer"),
+    ("think", "<think>\n<think>r</think>a", ("\nr", "a"), "a thought that is white space so far"),
+    ("think", "<think>r\n<think>s</think>a", ("r\n<think>s", "a"), "inside a thought it is text"),
+    ("generic", "<think>r</think>\n<think>s</think>a", ("rs", "\na"), "after_closer: right after a closer"),
+    ("generic", "x\n<think>r", ("", "x\n<think>r"), "after_closer: not at a line start"),
+    ("generic", "<reasoning>not </think> yet</reasoning>a", ("not </think> yet", "a"), "closed by its own closer"),
+    ("generic", "<thinking><think>r</thinking>s</think>a", ("r</thinking>s", "a"), "the last opener names the closer"),
+]
+
+
+@pytest.mark.parametrize(("dialect", "raw", "wanted", "place"), TAG_OPENERS)
+def test_a_tag_opener_counts_by_its_place(dialect: str, raw: str, wanted: tuple[str, str], place: str) -> None:
+    assert_reads(setup(dialect), raw, wanted)
+
+
+NEVER = Setup(
+    grammar=compile_dialect(
+        Dialect(
+            name="never",
+            summary="",
+            kind=Kind.TAG,
+            aliases={},
+            reopen=Reopen.NEVER,
+            thoughts=(Thought(open=("<a>",), close=("</a>",)),),
+            answer_open=("<r>",),
+        )
+    )
+)
+
+
+def test_an_answer_of_a_dialect_that_never_reopens_keeps_an_opener_after_a_closer() -> None:
+    assert_reads(NEVER, "<a>r</a><a>s", ("r", "<a>s"))
+
+
+def test_an_answer_opener_ends_a_thought_and_is_text_where_it_is_quoted() -> None:
+    assert_reads(NEVER, "<a>r<r>Say `<r>` or\n<r>", ("r", "Say `<r>` or\n"))
+
+
+TAG_CLOSERS = [
+    ("</think>Hi", ANY, "Hi", "the answer's first thing"),
+    (" \n</think>Hi", ANY, " \nHi", "behind white space only"),
+    ("<think></think> </think>Hi", ANY, " Hi", "right after a closer"),
+    ("Hi\n</think>you", ANY, "Hi\nyou", "a line start"),
+    ("Hi</think>\nyou", ANY, "Hi\nyou", "a line end"),
+    ("Hi</think>\r\nyou", ANY, "Hi\r\nyou", "a line end"),
+    ("Hi</think>", ANY, "Hi", "the end of the output"),
+    ("Hi</think> you", ANY, "Hi</think> you", "the middle of a line"),
+    ("Say `</think>` here", ANY, "Say `</think>` here", "inline code"),
+    ("```\n</think>\n```\nx", ANY, "```\n</think>\n```\nx", "a fence"),
+    ("Say `</think>", YES, "Say `", "the model stopped, so the quote was none"),
+    ("Say `</think>", NO, "Say `</think>", "cut: it may have been a quote"),
+    ("Say `</think> \n", YES, "Say ` \n", "only white space follows"),
+    ("Say `</think><|im_end|></think>", YES, "Say `", "only closers follow"),
+    ("Say `</think><|im_", YES, "Say `</think><|im_", "the start of a closer is none"),
+    ("Say `</think>x", YES, "Say `</think>x", "a word follows"),
+]
+
+
+@pytest.mark.parametrize(("raw", "endings", "content", "place"), TAG_CLOSERS)
+def test_a_tag_closer_outside_a_thought_counts_by_its_place(
+    raw: str, endings: tuple[bool, ...], content: str, place: str
+) -> None:
+    assert_reads(setup("think"), raw, ("", content), endings)
+
+
+ENDS_OF_TURN = [
+    (False, "Hi<|im_end|>", ANY, ("", "Hi"), "the end of the output"),
+    (False, "Hi<|im_end|>\nyou", ANY, ("", "Hi\nyou"), "a line end"),
+    (False, "Hi\n<|im_end|>you", ANY, ("", "Hi\nyou"), "a line start"),
+    (False, "Hi<|im_end|> <|endoftext|>", YES, ("", "Hi "), "only closers follow"),
+    (False, "Hi<|im_end|> you", ANY, ("", "Hi<|im_end|> you"), "the middle of a line"),
+    (False, "Say `<|im_end|>` here", ANY, ("", "Say `<|im_end|>` here"), "inline code"),
+    (False, "Say `<|im_end|>", YES, ("", "Say `"), "the model stopped, so the quote was none"),
+    (True, "r<|im_end|>", YES, ("r", ""), "the end of a thought"),
+    (True, "r<|im_end|>", NO, ("r<|im_end|>", ""), "cut inside a thought"),
+    (True, "r\n<|im_end|>\ns</think>a", ANY, ("r\n<|im_end|>\ns", "a"), "inside a thought"),
+]
+
+
+@pytest.mark.parametrize(("starts_open", "raw", "endings", "wanted", "place"), ENDS_OF_TURN)
+def test_an_end_of_turn_token_of_a_tag_dialect_counts_by_its_place(
+    starts_open: bool, raw: str, endings: tuple[bool, ...], wanted: tuple[str, str], place: str
+) -> None:
+    assert_reads(setup("think", starts_open=starts_open), raw, wanted, endings)
+
+
+START, CHANNEL, MESSAGE, END, CALL = "<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|call|>"
+ANALYSIS, FINAL = f"{CHANNEL}analysis{MESSAGE}", f"{CHANNEL}final{MESSAGE}"
+TO = f"{CHANNEL}commentary to=functions.f <|constrain|>json{MESSAGE}"
+
+HARMONY = [
+    (f"{ANALYSIS}r{END}{START}assistant{FINAL}a<|return|>", "r", "a", "", "", "as trained"),
+    (f"{ANALYSIS}r{END}{FINAL}a", "r", "a", "", "", "the start of the second message is missing"),
+    (f"{ANALYSIS}r{FINAL}a", "r", "a", "", "", "the end of the first is missing"),
+    (f"{START}assistant{MESSAGE}a", "", "a", "", "", "no channel"),
+    (f"{CHANNEL}commentary{MESSAGE}I look.{END}{FINAL}a", "", "I look.a", "", "", "a preamble is answer"),
+    (f"Hello {ANALYSIS}r{END}{FINAL}a", "r", "Hello a", "", "", "a header before the answer counts"),
+    (f"{FINAL}a {ANALYSIS}b", "", f"a {ANALYSIS}b", "", "", "in the answer it does not"),
+    (f"{ANALYSIS}r{END}{START}assistant{TO}{{}}{CALL}", "r", "", f"{TO}{{}}{CALL}", "assistant", "a call"),
+    (f"{TO}{{}}{ANALYSIS}{END}{FINAL}a", "", "a", f"{TO}{{}}{ANALYSIS}{END}", "", "nothing is live in a call"),
+    (f"{FINAL}a{END}{START}user{MESSAGE}b{END}{FINAL}c", "", "a", "", "", "another role speaks"),
+    (f"{START}system{MESSAGE}b", "", "", "", "", "another role from the start"),
+    (f"{CHANNEL}other{MESSAGE}b", "", f"{CHANNEL}other{MESSAGE}b", "", "", "an unknown channel"),
+    (f"{CHANNEL}final\n{MESSAGE}b", "", f"{CHANNEL}final\n{MESSAGE}b", "", "", "a line break in the header"),
+    (f"{CHANNEL}final{END}b", "", f"{CHANNEL}finalb", "", "", "another marker in the header"),
+    (f"{START}assistant", "", f"{START}assistant", "", "", "the output ends in the header"),
+    (f"{START}{START}assistant{FINAL}b", "", f"{START}b", "", "", "the opener twice"),
+]
+
+
+@pytest.mark.parametrize(("raw", "reasoning", "content", "tool", "before_call", "case"), HARMONY)
+def test_a_header_says_where_the_body_of_its_message_belongs(
+    raw: str, reasoning: str, content: str, tool: str, before_call: str, case: str
+) -> None:
+    forwarded = tool and (START + before_call if before_call else "") + tool
+    assert_reads(setup("harmony"), raw, (reasoning, content + forwarded if before_call else forwarded + content))
+    assert text_of(read(setup("harmony"), [raw], stopped=True), TOOL) == forwarded
+
+
+def test_what_another_role_says_is_suppressed_to_the_end() -> None:
+    segments = read(setup("harmony"), [f"{FINAL}a{END}{START}user{MESSAGE}b{END}{FINAL}c"], stopped=True)
+    assert text_of(segments, FOREIGN) == f"b{END}{FINAL}c"
+
+
+@pytest.mark.parametrize(("text", "content"), [("assistant", "b"), ("assistant ", f"{START}assistant {MESSAGE}b")])
+def test_a_header_longer_than_the_cap_is_text(text: str, content: str) -> None:
+    assert_reads(setup("harmony", header_cap=9), f"{START}{text}{MESSAGE}b", ("", content))
+
+
+@pytest.mark.parametrize("text", [f"{START}assistant{CHANNEL}analysis to say", CHANNEL * 3])
+def test_no_more_than_the_cap_and_the_markers_around_it_waits_for_a_header(text: str) -> None:
+    reader = setup("harmony", header_cap=20).reader()
+    for character in text * 3:
+        reader.feed(character)
+        assert len(reader.held) < len(CHANNEL) + 20 + len(MESSAGE)
+
+
+def test_a_quoted_header_in_a_thought_that_the_engine_split_off_stays() -> None:
+    raw = f"I write `{FINAL}` and then `{END}`."
+    assert_reads(setup("harmony", starts_open=True, split=True), raw, (raw, ""))
+
+
+CONTROL = [
+    ("<|channel>thought\nr<channel|>a<turn|>", False, ("r", "a"), "as trained"),
+    ("a <|channel>thought\nr<channel|>b", False, ("r", "a b"), "an opener before the answer, in text"),
+    ("<|channel>r<channel|>a <|channel>b<channel|>c", False, ("r", "a <|channel>b<channel|>c"), "never in the answer"),
+    ("<channel|>a", False, ("", "a"), "a closer before anything else"),
+    (" <channel|>a", False, ("", " <channel|>a"), "behind a blank it is text"),
+    ("<|channel>r<channel|>a<turn|><channel|>", False, ("r", "a<channel|>"), "behind an end of turn it is text"),
+    ("<|channel><channel|>a<turn|><channel|>", False, ("", "a<channel|>"), "also when the thought was empty"),
+    ("a `<|channel>` b", False, ("", "a `<|channel>` b"), "quoted before the answer"),
+    ("Say `<turn|>` and `<|tool_call>`", False, ("", "Say `<turn|>` and `<|tool_call>`"), "quoted in the answer"),
+    ("r<|tool_call>x<tool_call|>a", True, ("r", "<|tool_call>x<tool_call|>a"), "a call ends a thought"),
+]
+
+
+@pytest.mark.parametrize(("raw", "starts_open", "wanted", "place"), CONTROL)
+def test_a_control_token_counts_by_its_place(
+    raw: str, starts_open: bool, wanted: tuple[str, str], place: str
+) -> None:
+    assert_reads(setup("gemma4", starts_open=starts_open), raw, wanted)
+
+
+SPLIT_REASONING = [
+    ("think", "The marker `</think>` ends it.", ANY, ("The marker `</think>` ends it.", ""), "inline code"),
+    ("think", "```\n</think>\n```\nso", ANY, ("```\n</think>\n```\nso", ""), "a fence"),
+    ("think", "The </think> tag", ANY, ("The </think> tag", ""), "the middle of a sentence"),
+    ("think", 'The "</think>" tag', ANY, ('The "</think>" tag', ""), "quotation marks"),
+    ("think", "done.</think>\n\nHello", ANY, ("done.", "\n\nHello"), "a spelled closer moves the rest"),
+    ("think", "it ends with </think>\nHello", ANY, ("it ends with ", "\nHello"), "a line end"),
+    ("think", "it ends with </think>", ANY, ("it ends with ", ""), "the end of the output"),
+    ("think", " \n</think>Hello", ANY, (" \n", "Hello"), "before the first word"),
+    ("think", "<think>r", ANY, ("r", ""), "an opener before the first word"),
+    ("think", "r.</think>```\n<think>\n```", ANY, ("r.", "```\n<think>\n```"), "the thought's lines end with it"),
+    ("kimi_k3", "r <|close|>think<|sep|> s", ANY, ("r <|close|>think<|sep|> s", ""), "the middle of a sentence"),
+    ("kimi_k3", "r.<|close|>think<|sep|><|open|>response<|sep|>a", ANY, ("r.", "a"), "a spelled closer"),
+    ("kimi_k3", "A `<|open|>response<|sep|>` b", ANY, ("A `<|open|>response<|sep|>` b", ""), "inline code"),
+    ("kimi_k3", "A `<|open|>tools<|sep|>` b", ANY, ("A `<|open|>tools<|sep|>` b", ""), "inline code"),
+    ("kimi_k3", "A `<|close|>response<|sep|>` b", ANY, ("A `<|close|>response<|sep|>` b", ""), "inline code"),
+    ("kimi_k3", "A `<|end_of_msg|>` b", ANY, ("A `<|end_of_msg|>` b", ""), "inline code"),
+    ("kimi_k3", "Hi.<|close|>response<|sep|><|close|>message<|sep|>", YES, ("Hi.", "Hi."), "a skipped channel"),
+]
+
+
+@pytest.mark.parametrize(("dialect", "raw", "endings", "wanted", "place"), SPLIT_REASONING)
+def test_a_reasoning_field_keeps_what_it_quotes_and_ends_at_a_spelled_closer(
+    dialect: str, raw: str, endings: tuple[bool, ...], wanted: tuple[str, str], place: str
+) -> None:
+    assert_reads(setup(dialect, starts_open=True, split=True), raw, wanted, endings)
+
+
+SPLIT_CONTENT = [
+    ("think", "<think>r</think>a", ("r", "a"), "a thought in the content moves"),
+    ("kimi_k3", "<|open|>think<|sep|>r<|close|>think<|sep|>a", ("r", "a"), "at its start"),
+    ("kimi_k3", "a<|open|>think<|sep|>b", ("", "a<|open|>think<|sep|>b"), "an answer is never reopened"),
+]
+
+
+@pytest.mark.parametrize(("dialect", "raw", "wanted", "case"), SPLIT_CONTENT)
+def test_a_content_field_gives_up_a_thought_at_its_start(
+    dialect: str, raw: str, wanted: tuple[str, str], case: str
+) -> None:
+    assert_reads(setup(dialect, split=True), raw, wanted)
+
+
+RE, ME, TE = "<|close|>response<|sep|>", "<|close|>message<|sep|>", "<|close|>think<|sep|>"
+
+
+@pytest.mark.parametrize("end", ["", ME, f"{ME}\n"])
+def test_a_skipped_channel_is_replayed_though_a_quote_in_it_stayed_open(end: str) -> None:  # K1 to K3
+    text = f"Run `ls{end.removeprefix(ME)}"
+    assert_reads(setup("kimi_k3", starts_open=True, split=True), f"Run `ls{RE}{end}", (text, text), YES)
+
+
+@pytest.mark.parametrize(
+    ("blanks", "content"), [(7, "Say `" + " " * 7), (8, "Say `</think>" + " " * 8), (9, "Say `</think>" + " " * 9)]
+)
+def test_a_quoted_closer_waits_for_the_end_no_longer_than_the_cap(blanks: int, content: str) -> None:
+    assert_reads(setup("think", run_cap=8), "Say `</think>" + " " * blanks, ("", content), YES)
+
+
+def test_a_closer_waits_for_one_character_to_see_the_line_end() -> None:
+    reader = setup("think").reader()
+    assert [reader.feed("Hi</think>"), reader.held] == [[(CONTENT, "Hi")], "</think>"]
+    assert text_of(reader.feed("\n"), CONTENT) == "\n"
+
+
+def test_settling_makes_text_of_what_is_held_and_ends_nothing() -> None:
+    reader = setup("think", starts_open=True, split=True).reader()
+    reader.feed("so </thi")
+    assert (reader.settle(), reader.held, reader.settle()) == ([(REASONING, "</thi")], "", [])
+    assert reader.feed("nk> on") == [(REASONING, "nk> on")]
+
+
+@pytest.mark.parametrize(("to_tools", "replayed"), [(True, "Hi."), (False, "")])
+def test_a_reasoning_field_left_for_a_tool_call_is_replayed_and_for_content_it_is_not(
+    to_tools: bool, replayed: str
+) -> None:
+    reader = setup("kimi_k3", starts_open=True, split=True).reader()
+    reader.feed(f"Hi.{RE}<|cl")
+    left = reader.leave(to_tools=to_tools)
+    assert (text_of(left, REASONING), text_of(left, REPLAY)) == ("<|cl", replayed)
+    assert reader.finish(stopped=True) == []
+
+
+def test_leaving_a_field_that_has_ended_its_thought_replays_nothing() -> None:
+    reader = setup("kimi_k3", starts_open=True, split=True).reader()
+    reader.feed(f"Hi.{RE}{TE}")
+    assert reader.leave(to_tools=True) == []
+
+
+@pytest.mark.parametrize(("cap", "replayed", "capped"), [(7, "Hello.\n", False), (6, "", True), (5, "", True)])
+def test_a_thought_longer_than_the_cap_is_not_replayed(cap: int, replayed: str, capped: bool) -> None:
+    for size in (1, 2, 64):
+        reader = setup("kimi_k3", starts_open=True, replay_cap=cap).reader()
+        for piece in cut(f"Hello.{RE}\n{ME}", size):
+            reader.feed(piece)
+        assert text_of(reader.finish(stopped=True), REPLAY) == replayed
+        assert reader.replay_capped is capped
+
+
+def test_a_delivery_has_one_piece_for_each_run_of_a_channel() -> None:  # rule R5
+    assert setup("think", starts_open=True).reader().feed("a<think>b") == [(REASONING, "a<think>b")]
+
+
+def test_an_empty_delivery_says_nothing_and_changes_nothing() -> None:
+    made = setup("kimi_k3", starts_open=True)
+    assert made.reader().feed("") == []
+    assert answer(read(made, ["Reply.", RE, "", ""], stopped=True)) == ("Reply.", "Reply.")
+
+
+def decisions(segments: list[Segment]) -> list[Decision]:
+    return [found for kind, found in segments if kind == MARKER and isinstance(found, Decision)]
+
+
+REGION = '<|open|>tools<|sep|><|open|>call tool="f"<|sep|><|open|>argument key="k"<|sep|>v<|close|>argument<|sep|>'
+
+
+def test_a_tools_channel_is_handed_on_whole_and_ends_with_its_message() -> None:
+    for raw in (f"Hi.{RE}{REGION}<|close|>tools<|sep|>more{RE}", f"Hi.{RE}{REGION}{ME}more"):
+        segments = read(setup("kimi_k3", starts_open=True), [raw], stopped=False)
+        assert text_of(segments, TOOL).startswith(REGION)
+        assert (text_of(segments, REASONING), text_of(segments, REPLAY)) == ("Hi.", "Hi.")
+        assert text_of(segments, CONTENT) == "more"
+
+
+def test_a_long_answer_and_a_long_thought_in_small_pieces_keep_their_quotes() -> None:
+    fenced = "```\n" + "x = 1 < 2\n" * 900 + "</think>\n```\n"
+    for made in (setup("think"), setup("think", starts_open=True, split=True)):
+        for size in (1, 7, 1 << 20):
+            segments = read(made, cut(f"Code:\n{fenced}done.</think>\n", size), stopped=True)
+            assert "".join(answer(segments)) == f"Code:\n{fenced}done.\n"
+
+
+def test_a_decision_names_the_marker_its_offset_and_the_channel_it_stood_in() -> None:
+    for pieces in cuttings("r</think>Say `<think>` now", seed=1):
+        first, second = decisions(read(setup("think", starts_open=True), pieces, stopped=True))
+        assert (first.text, first.at, first.group, first.effect) == ("</think>", 1, Group.THINK_CLOSE, Effect.DROP)
+        assert (second.text, second.at, second.group, second.effect) == ("<think>", 14, Group.THINK_OPEN, Effect.TEXT)
+        assert (first.region, second.region, second.reason) == (REASONING, CONTENT, "quoted")
+
+
+def test_the_decision_on_a_header_holds_all_of_it() -> None:
+    (found,) = decisions(read(setup("harmony"), [f"{START}assistant{FINAL}a"], stopped=True))
+    assert (found.text, found.effect) == (f"{START}assistant{FINAL}", Effect.DROP)
+
+
+def test_a_reader_says_where_it_stands() -> None:
+    reader: RegionReader = setup("think").reader()
+    assert repr(reader) == "<RegionReader think in start at 0, 0 held>"
+    reader.feed("<think>abc</th")
+    assert (reader.state, repr(reader)) == (State.THINK, "<RegionReader think in think at 10, 4 held>")

@@ -1,0 +1,101 @@
+"""What the operator of each recorded server knows about it: the route that a gateway beside it would be given.
+
+A group is the part of a recording's name that names the server's configuration (`groups.tsv` of the lab). No recording
+exists for gemma4, mistral and minimax_m3: the lab's tokenizer has no such tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tests.traces.recordings import Recording
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A route, and how the family's output begins.
+
+    `source`, `starts_in`, `thinking_default`: the keys of the route. `opens`: an output begins inside the thought
+    unless thinking is off; where the engine splits, its parser's documented start (reference/vllm.md section 1).
+    """
+
+    dialect: str
+    source: str = "fields"
+    starts_in: str = "auto"
+    thinking_default: str = "auto"
+    opens: bool = True
+
+
+THINK = Known(dialect="think")
+RAW_THINK = Known(dialect="think", source="text", opens=False)
+R1 = replace(THINK, starts_in="reasoning")  # the model's own template opens the thought
+V3 = replace(THINK, thinking_default="off")  # the model's own template thinks on demand
+UNKNOWN_MODEL = Known(dialect="generic", source="text", opens=False)
+
+ROUTES: Mapping[str, Known] = {
+    # --reasoning-parser qwen3, with hermes (h) or qwen3_xml (x)
+    "q3h": THINK,
+    "q3h-s": THINK,
+    "q3h-iv5": THINK,
+    "q3x": THINK,
+    "q3-budget": THINK,
+    "q3-off": replace(THINK, thinking_default="off"),
+    # other parsers of the <think> family
+    "r1": R1,
+    "r1-raw": R1,
+    "dsr1-x": R1,
+    "dsv3": V3,
+    "dsv3-on": V3,
+    "glm45": THINK,
+    "kimi-k2": THINK,
+    "m2": THINK,
+    "nemotron": THINK,
+    "step3": THINK,
+    # no reasoning parser, or one that leaves the block in the answer
+    "none": RAW_THINK,
+    "xonly": RAW_THINK,
+    "honly": RAW_THINK,
+    "m2-append": replace(RAW_THINK, starts_in="reasoning", opens=True),
+    "kimi-k3": Known(dialect="kimi_k3", starts_in="reasoning"),
+    "harmony": Known(dialect="harmony", opens=False),
+    # llama.cpp: the default and the gemma template split nothing, a Qwen3 template what begins with <think>
+    "gemma": UNKNOWN_MODEL,
+    "gemmatmpl": UNKNOWN_MODEL,
+    "qwen": replace(THINK, opens=False),
+}
+
+NOT_SHIPPED: Mapping[str, str] = {
+    "ernie": "wraps the answer in <response> as well",
+    "granite": "Granite 3.x has prose for markers (Here is my thought process:)",
+    "hunyuan": "wraps the answer in <answer> as well",
+    "seed": "marks the thought with <seed:think>",
+}
+"""Groups whose dialect this version does not ship, and what it would need. Read as `generic`: nothing may be lost."""
+
+BEHIND_AN_OPEN_THOUGHT = ("no-start", "prefill")
+"""Exchanges whose script has the closer only: what a model emits behind a template that opens the thought."""
+
+
+def group_of(recording: Recording) -> str:
+    """The longest group that begins the recording's name."""
+    groups = [group for group in (*ROUTES, *NOT_SHIPPED) if recording.name.startswith(f"{group}-")]
+    return max(groups, key=len)
+
+
+def route_of(recording: Recording) -> Known | None:
+    """The route for a recording; None where its dialect is not shipped."""
+    route = ROUTES.get(group_of(recording))
+    exchange = recording.name.removeprefix(group_of(recording))
+    if route and any(part in exchange for part in BEHIND_AN_OPEN_THOUGHT):
+        return replace(route, starts_in="reasoning", opens=True)
+    return route
+
+
+def thinking_off(recording: Recording, route: Known) -> bool:
+    """True where the request turned thinking off, or is silent and the route's default did (contract section 3)."""
+    flags = recording.request.get("chat_template_kwargs", {})
+    for flag in ("enable_thinking", "thinking"):
+        if flag in flags:
+            return flags[flag] is False
+    return recording.request.get("reasoning_effort") == "none" or route.thinking_default == "off"

@@ -1,0 +1,210 @@
+"""Every recorded chat exchange: observe changes no byte, full leaves clean answers alone and repairs the others.
+
+The right answers are decided by `oracle` from the text that the model was made to emit. What cannot or does not come
+out so stands in `known.yaml`, by rule.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gateway.policy import Profile
+from tests.traces.answers import Choice, doubled, read_answer
+from tests.traces.recordings import Recording, recordings
+from tests.traces.replay import cut, dialect, send
+from tests.traces.routes import NOT_SHIPPED, ROUTES, UNKNOWN_MODEL, Known, group_of, route_of
+from tests.traces.verdict import fits, wanted
+
+Choices = dict[int, Choice]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One row of `known.yaml`."""
+
+    match: list[str]
+    why: str
+    server: str = "*"
+
+    def covers(self, recording: Recording) -> bool:
+        names = any(fnmatchcase(str(recording), name) for name in self.match)
+        return names and fnmatchcase(recording.server, self.server)
+
+
+KNOWN = [Difference(**row) for row in yaml.safe_load((Path(__file__).parent / "known.yaml").read_text("utf-8"))]
+FIRST_CHARACTERS = "<◁"  # of the markers in use: a delta without them is never held
+
+
+def route(recording: Recording) -> Known:
+    """The route of a recording; a server whose dialect is not shipped is read as an unknown model."""
+    return route_of(recording) or UNKNOWN_MODEL
+
+
+def engine_answer(recording: Recording) -> Choices:
+    return read_answer(recording.body, stream=recording.stream)
+
+
+def client_answer(recording: Recording) -> Choices:
+    return read_answer(send(recording, route(recording), Profile.FULL).body, stream=recording.stream)
+
+
+def as_the_script_says(recording: Recording, choices: Choices) -> bool:
+    """True when `choices` are what the script allows, and no event carries two channels."""
+    engine = engine_answer(recording)
+    fit = [fits(recording, route(recording), index, engine[index], choice) for index, choice in choices.items()]
+    return all(fit) and not any(choice.mixed for choice in choices.values()) and choices.keys() == engine.keys()
+
+
+def kept(recording: Recording) -> bool:
+    """True when nothing changed but that the reasoning has its second name.
+
+    Text that may be the start of a marker is held, so that a stream with such text may say the same in other events.
+    """
+    sent = send(recording, route(recording), Profile.FULL)
+    if not recording.complete:  # the client left; what follows is the gateway's own error event
+        return sent.body.startswith(doubled(recording.body)) and not sent.complete
+    texts = "".join(choice.reasoning + choice.content for choice in engine_answer(recording).values())
+    if recording.stream and any(character in texts for character in FIRST_CHARACTERS):
+        return client_answer(recording) == engine_answer(recording)
+    return sent.body == doubled(recording.body)
+
+
+ALL = recordings()
+ANSWERED = [recording for recording in ALL if recording.status == 200]
+REFUSED = [recording for recording in ALL if recording.status != 200]
+ROUTED = [recording for recording in ANSWERED if route_of(recording)]
+LISTED = [recording for recording in ROUTED if any(row.covers(recording) for row in KNOWN)]
+RIGHT = [recording for recording in ROUTED if recording not in LISTED]
+CLEAN = [recording for recording in RIGHT if as_the_script_says(recording, engine_answer(recording))]
+UNSPLIT = [recording for recording in ANSWERED if not any(c.reasoning for c in engine_answer(recording).values())]
+UNMARKED = [
+    recording
+    for recording in ROUTED
+    if recording.server.startswith("vllm") and route(recording).source == "fields" and not recording.marks
+]
+
+
+def every(chosen: list[Recording]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("recording", chosen, ids=str)
+
+
+# ------------------------------------------------------------------ observe, and answers that are none
+
+
+@every(list(ALL))
+def test_observe_returns_the_engines_bytes(recording: Recording) -> None:
+    assert send(recording, route(recording), Profile.OBSERVE).body == recording.body
+
+
+@every(REFUSED)
+def test_an_error_of_the_engine_keeps_its_bytes(recording: Recording) -> None:
+    sent = send(recording, route(recording), Profile.FULL)
+    assert (sent.body, sent.complete, sent.tally.events) == (recording.body, True, 0)
+
+
+# ------------------------------------------------------------------ full
+
+
+@every(RIGHT)
+def test_an_answer_comes_out_as_the_script_says(recording: Recording) -> None:
+    engine, client = engine_answer(recording), client_answer(recording)
+    assert as_the_script_says(recording, client), [
+        (wanted(recording, route(recording), index, engine[index]), choice) for index, choice in client.items()
+    ]
+    assert [choice.finish for choice in client.values()] == [choice.finish for choice in engine.values()]
+
+
+@every(CLEAN)
+def test_a_clean_answer_is_unchanged_but_for_the_second_name_of_its_reasoning(recording: Recording) -> None:
+    assert kept(recording)
+
+
+@every(LISTED)
+def test_a_known_difference_is_still_there(recording: Recording) -> None:
+    right = as_the_script_says(recording, client_answer(recording))
+    assert not right or (as_the_script_says(recording, engine_answer(recording)) and not kept(recording))
+
+
+@every(UNMARKED)
+def test_no_text_changes_where_the_recorder_saw_nothing_wrong(recording: Recording) -> None:
+    assert client_answer(recording) == engine_answer(recording)
+
+
+# ------------------------------------------------------------------ nothing lost, nothing invented
+
+
+def letters(choices: Choices, markers: list[str], *, replayed: bool = False) -> Counter[str]:
+    """The characters of an answer without markers; a replayed answer stands in the reasoning as well."""
+    texts = [choice.reasoning + ("" if replayed else choice.content) for choice in choices.values()]
+    for marker in markers:
+        texts = [text.replace(marker, "") for text in texts]
+    return Counter("".join(texts))
+
+
+def assert_conserved(recording: Recording, known: Known) -> None:
+    """Every character is emitted, or part of a marker of the dialect, or counted as suppressed (contract rule 2)."""
+    sent = send(recording, known, Profile.FULL)
+    spec = dialect(known.dialect)
+    markers = [marker for thought in spec.thoughts for marker in (*thought.open, *thought.close)]
+    markers += [*spec.answer_open, *spec.answer_close, *spec.message_close, *spec.framing, *spec.end_of_turn]
+    before = letters(engine_answer(recording), markers)
+    replayed = any(row.action == "replayed" for row in sent.tally.rows)
+    after = letters(read_answer(sent.body, stream=recording.stream), markers, replayed=replayed)
+    assert not after - before
+    assert (before - after).total() == sent.tally.characters_suppressed
+
+
+@every(ROUTED)
+def test_the_servers_own_dialect_loses_no_text(recording: Recording) -> None:
+    assert_conserved(recording, route(recording))
+
+
+@every(ANSWERED)
+def test_the_generic_dialect_loses_no_text_of_any_server(recording: Recording) -> None:
+    assert_conserved(recording, Known(dialect="generic"))
+
+
+@every(UNSPLIT)
+def test_the_generic_dialect_loses_no_raw_text_of_any_server(recording: Recording) -> None:
+    assert_conserved(recording, Known(dialect="generic", source="text"))
+
+
+# ------------------------------------------------------------------ chunking
+
+
+@every([recording for recording in ROUTED if recording.stream])
+@pytest.mark.parametrize("size", [1, 7])
+def test_the_cuts_of_the_network_change_nothing(recording: Recording, size: int) -> None:
+    """Events count, not reads: the same body in reads of `size` bytes gives the same bytes."""
+    pieces = cut(recording.body, size)
+    whole = send(recording, route(recording), Profile.FULL)
+    assert send(recording, route(recording), Profile.FULL, reads=pieces).body == whole.body
+    assert send(recording, route(recording), Profile.OBSERVE, reads=pieces).body == recording.body
+
+
+# ------------------------------------------------------------------ the tables
+
+
+def test_every_recording_has_a_group_and_every_group_a_recording() -> None:
+    assert {group_of(recording) for recording in ALL} == {*ROUTES, *NOT_SHIPPED}
+
+
+def test_a_group_is_routed_or_not_shipped_and_never_both() -> None:
+    assert not ROUTES.keys() & NOT_SHIPPED.keys()
+
+
+@pytest.mark.parametrize("row", KNOWN, ids=[row.why for row in KNOWN])
+def test_every_glob_of_a_known_difference_names_a_recording(row: Difference) -> None:
+    for name in row.match:
+        single = Difference(match=[name], why=row.why, server=row.server)
+        assert any(single.covers(recording) for recording in ROUTED), name
+
+
+def test_no_recording_is_known_for_two_reasons() -> None:
+    assert not [str(recording) for recording in LISTED if sum(row.covers(recording) for row in KNOWN) > 1]
