@@ -27,6 +27,7 @@ class Group(StrEnum):
     ANSWER_CLOSE = "answer_close"
     FRAMING = "framing"
     END_OF_TURN = "end_of_turn"
+    SPECIAL = "special"
     MESSAGE_CLOSE = "message_close"
     HEADER = "header"
     TOOL_OPEN = "tool_open"

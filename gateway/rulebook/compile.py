@@ -3,68 +3,113 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 from gateway.events import Group
-from gateway.rulebook.dialect import Dialect, Kind, Reopen, ToolRegion
+from gateway.rulebook.dialect import Dialect, Kind, Reopen, Thought, ToolRegion
 from gateway.streams.grammar import ANY, Grammar, HeaderGrammar, Rule, State
 from gateway.streams.markers import Plan
 
-# Groups that are live in every state of the same name; openers, closers and regions are added per pair below.
 _ENDERS = (Group.ANSWER_CLOSE, Group.FRAMING, Group.END_OF_TURN)
+_BEFORE_ANSWER = (Group.THINK_OPEN, Group.THINK_CLOSE, Group.ANSWER_OPEN, *_ENDERS, Group.SPECIAL, Group.TOOL_OPEN)
+_IN_THOUGHT = (Group.THINK_CLOSE, Group.ANSWER_OPEN, *_ENDERS, Group.SPECIAL)
+_CONTROL_ANSWER = (Group.ANSWER_OPEN, *_ENDERS, Group.MESSAGE_CLOSE, Group.SPECIAL, Group.TOOL_OPEN)
+_CONTROL_THOUGHT = (*_IN_THOUGHT, Group.MESSAGE_CLOSE, Group.HEADER, Group.TOOL_OPEN)
+# Which groups are live in which state. Openers, closers and regions are narrowed in `_live`.
 _LIVE: dict[tuple[Kind, State], tuple[Group, ...]] = {
-    (Kind.TAG, State.START): (Group.THINK_OPEN, Group.THINK_CLOSE, Group.ANSWER_OPEN, *_ENDERS, Group.TOOL_OPEN),
-    (Kind.TAG, State.AFTER_CLOSER): (Group.THINK_OPEN, Group.THINK_CLOSE, Group.ANSWER_OPEN, *_ENDERS, Group.TOOL_OPEN),
-    (Kind.TAG, State.ANSWER): (Group.THINK_OPEN, Group.THINK_CLOSE, Group.ANSWER_OPEN, *_ENDERS, Group.TOOL_OPEN),
-    (Kind.TAG, State.THINK_START): (Group.THINK_OPEN, Group.THINK_CLOSE, Group.ANSWER_OPEN, *_ENDERS),
-    (Kind.TAG, State.THINK): (Group.THINK_CLOSE, Group.ANSWER_OPEN, *_ENDERS),
-    (Kind.CONTROL, State.START): (
-        Group.THINK_OPEN, Group.THINK_CLOSE, Group.ANSWER_OPEN, *_ENDERS, Group.MESSAGE_CLOSE, Group.HEADER, Group.TOOL_OPEN,
-    ),
-    (Kind.CONTROL, State.OPENABLE): (
-        Group.THINK_OPEN, Group.ANSWER_OPEN, *_ENDERS, Group.MESSAGE_CLOSE, Group.HEADER, Group.TOOL_OPEN,
-    ),
-    (Kind.CONTROL, State.ANSWER): (Group.ANSWER_OPEN, *_ENDERS, Group.MESSAGE_CLOSE, Group.TOOL_OPEN),
-    (Kind.CONTROL, State.THINK_START): (
-        Group.THINK_OPEN, Group.THINK_CLOSE, Group.ANSWER_OPEN, *_ENDERS, Group.MESSAGE_CLOSE, Group.HEADER, Group.TOOL_OPEN,
-    ),
-    (Kind.CONTROL, State.THINK): (
-        Group.THINK_CLOSE, Group.ANSWER_OPEN, *_ENDERS, Group.MESSAGE_CLOSE, Group.HEADER, Group.TOOL_OPEN,
-    ),
+    (Kind.TAG, State.START): (*_BEFORE_ANSWER, Group.HEADER),
+    (Kind.TAG, State.AFTER_CLOSER): _BEFORE_ANSWER,
+    (Kind.TAG, State.AFTER_TURN): (*_BEFORE_ANSWER, Group.HEADER),
+    (Kind.TAG, State.ANSWER): _BEFORE_ANSWER,
+    (Kind.TAG, State.THINK_START): (Group.THINK_OPEN, *_IN_THOUGHT),
+    (Kind.TAG, State.THINK): _IN_THOUGHT,
+    (Kind.TEXT, State.START): (Group.THINK_OPEN, *_ENDERS, Group.SPECIAL, Group.TOOL_OPEN, Group.HEADER),
+    (Kind.TEXT, State.AFTER_CLOSER): (*_ENDERS, Group.SPECIAL, Group.TOOL_OPEN),
+    (Kind.TEXT, State.AFTER_TURN): (*_ENDERS, Group.SPECIAL, Group.TOOL_OPEN, Group.HEADER),
+    (Kind.TEXT, State.ANSWER): (*_ENDERS, Group.SPECIAL, Group.TOOL_OPEN),
+    (Kind.TEXT, State.THINK_START): (Group.THINK_OPEN, *_IN_THOUGHT),
+    (Kind.TEXT, State.THINK): _IN_THOUGHT,
+    (Kind.CONTROL, State.START): (Group.THINK_OPEN, Group.THINK_CLOSE, *_CONTROL_ANSWER, Group.HEADER),
+    (Kind.CONTROL, State.OPENABLE): (Group.THINK_OPEN, *_CONTROL_ANSWER, Group.HEADER),
+    (Kind.CONTROL, State.ANSWER): _CONTROL_ANSWER,
+    (Kind.CONTROL, State.THINK_START): (Group.THINK_OPEN, *_CONTROL_THOUGHT),
+    (Kind.CONTROL, State.THINK): _CONTROL_THOUGHT,
 }
 _THINKING = (State.THINK_START, State.THINK)
+TAIL = 24  # characters a tag's suffix may have
+_BESIDE = re.compile(r"(<\|[^|<>]+\|>)(\w+)(?=<\|)")  # a word between two control tokens
 
 
 @lru_cache(maxsize=512)
 def compile_dialect(dialect: Dialect) -> Grammar:
     """The grammar of `dialect`; the same object for an equal dialect."""
+    dialect = _spelled(dialect)
     regions = _regions(dialect)
     plans: dict[tuple[State, int], Plan[Rule]] = {}
     for (kind, state), groups in _LIVE.items():
         if kind is dialect.kind:
             pairs = range(ANY, len(dialect.thoughts)) if state in _THINKING else range(ANY, 0)
             for pair in pairs:
-                plans[state, pair] = Plan(dict(_live(dialect, regions, state, groups, pair)))
+                plans[state, pair] = Plan(_with_tails(dialect, _live(dialect, regions, state, groups, pair)))
     for index, region in enumerate(regions):
-        plans[State.TOOLS, index] = Plan(dict(_in_region(region, index)))
+        plans[State.TOOLS, index] = Plan(_with_tails(dialect, _in_region(region, index)))
         closer = {region.argument_close: Rule(Group.ARGUMENT_CLOSE, index)} if region.argument_close else {}
         plans[State.ARGUMENT, index] = Plan(closer)
     plans[State.FOREIGN, ANY] = Plan({})
     enders = _literals(dialect, (*_ENDERS, Group.MESSAGE_CLOSE, Group.THINK_CLOSE))
     longest = max((len(text) for plan in plans.values() for text in plan.rules), default=1)
+    tail = re.compile(rf"[0-9A-Za-z_-]{{1,{TAIL}}}>") if dialect.suffixed else None
     return Grammar(
         name=dialect.name,
-        tags=dialect.kind is Kind.TAG,
+        tags=dialect.kind is not Kind.CONTROL,
+        sentences=dialect.kind is Kind.TEXT,
         reopen_lines=dialect.reopen is Reopen.LINE_START,
         reopen_closer=dialect.reopen is not Reopen.NEVER,
-        replays=dialect.replays,
+        replays=dialect.replay,
         plans=plans,
-        enders=re.compile("|".join(map(re.escape, sorted(enders, key=len, reverse=True)))) if enders else None,
+        enders=_alternation(enders, tail) if enders else None,
         ender_prefixes=frozenset(text[:size] for text in enders for size in range(1, len(text))),
         header=_header(dialect, regions),
-        longest=longest,
+        tail=tail,
+        longest=longest + (TAIL + 1 if tail else 0),
     )
+
+
+def _spelled(dialect: Dialect) -> Dialect:
+    """The dialect with every spelling of a marker that is decoded with blanks beside the word in it."""
+    if not dialect.spaced:
+        return dialect
+    thoughts = tuple(Thought(open=_spellings(t.open), close=_spellings(t.close)) for t in dialect.thoughts)
+    names = ("answer_open", "answer_close", "message_close", "framing", "end_of_turn", "special")
+    return replace(dialect, thoughts=thoughts, **{name: _spellings(getattr(dialect, name)) for name in names})
+
+
+def _spellings(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(
+        _BESIDE.sub(rf"\g<1>{before}\g<2>{behind}", text)
+        for text in texts
+        for before in ("", " ")
+        for behind in ("", " ")
+        if _BESIDE.search(text) or not (before or behind)
+    )
+
+
+def _with_tails(dialect: Dialect, rules: Iterable[tuple[str, Rule]]) -> dict[str, Rule]:
+    """The live set, with the beginning `<tag:` of each tag that a checkpoint may suffix."""
+    live = dict(rules)
+    if dialect.suffixed:
+        tags = [(text, rule) for text, rule in live.items() if text.endswith(">")]
+        live |= {f"{text[:-1]}:": Rule(rule.group, rule.index, tail=True) for text, rule in tags}
+    return live
+
+
+def _alternation(texts: list[str], tail: re.Pattern[str] | None) -> re.Pattern[str]:
+    longest_first = [re.escape(text) for text in sorted(texts, key=len, reverse=True)]
+    if tail:
+        longest_first += [f"{re.escape(text[:-1])}:{tail.pattern}" for text in texts if text.endswith(">")]
+    return re.compile("|".join(longest_first))
 
 
 def _regions(dialect: Dialect) -> tuple[ToolRegion, ...]:
@@ -81,6 +126,7 @@ def _literals(dialect: Dialect, groups: tuple[Group, ...]) -> list[str]:
         Group.ANSWER_CLOSE: dialect.answer_close,
         Group.FRAMING: dialect.framing,
         Group.END_OF_TURN: dialect.end_of_turn,
+        Group.SPECIAL: dialect.special,
         Group.MESSAGE_CLOSE: dialect.message_close,
         Group.HEADER: dialect.header.open if dialect.header else (),
     }
@@ -125,6 +171,7 @@ def _header(dialect: Dialect, regions: tuple[ToolRegion, ...]) -> HeaderGrammar 
     if dialect.header is None:
         return None
     return HeaderGrammar(
+        open=dialect.header.open,
         close=dialect.header.close,
         within=dialect.header.within,
         rules=tuple((re.compile(rule.text), str(rule.to)) for rule in dialect.header.rules),

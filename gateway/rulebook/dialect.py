@@ -15,6 +15,7 @@ class Kind(StrEnum):
 
     TAG = "tag"  # ordinary-looking tags that prose may mention: `<think>`, `[THINK]`
     CONTROL = "control"  # control tokens: K3, Gemma, PLaMo, Harmony
+    TEXT = "text"  # plain sentences (Granite 3.2): an opener counts at the very start, a closer only inside a thought
 
 
 class Reopen(StrEnum):
@@ -104,9 +105,13 @@ class Dialect:
     """The markers of one model family.
 
     `aliases`: engine name (`vllm`, `sglang`) to the engine's `--reasoning-parser` names. `starts_in`: what
-    `starts_in: auto` means for raw text. `answer_close` inside a thought is the skipped-channel signal
-    (reader_spec section 4). `message_close` ends a message body, after which a header may follow.
-    `promote`: whether a thought may be the answer when thinking is off (never for Harmony analysis).
+    `starts_in: auto` means for raw text. `message_close` ends a message body, after which a header may follow.
+    `promote`: whether a thought may be the answer when thinking is off (never for Harmony analysis). `replay`: an answer
+    closer inside a thought is the skipped-channel signal. `suffixed`: a checkpoint may put `:NAME` before the
+    last character of each tag (Hunyuan `<think:6124c78e>`). `spaced`: control tokens may be decoded
+    with a blank beside the word between them (K3 `<|open|> think <|sep|>`). `special`: tokens that are never text,
+    dropped wherever they are not quoted. `header` in a tag dialect is the header of a turn: it counts at the start and
+    behind an end of turn only.
     """
 
     name: str
@@ -117,18 +122,17 @@ class Dialect:
     starts_in: str = "content"
     reopen: Reopen = Reopen.NEVER
     promote: bool = True
+    replay: bool = False
+    suffixed: bool = False
+    spaced: bool = False
     thoughts: tuple[Thought, ...] = ()
     answer_open: tuple[str, ...] = ()
     answer_close: tuple[str, ...] = ()
     message_close: tuple[str, ...] = ()
     framing: tuple[str, ...] = ()
     end_of_turn: tuple[str, ...] = ()
+    special: tuple[str, ...] = ()
     header: Header | None = None
     calls: tuple[str, ...] = ()
     regions: tuple[ToolRegion, ...] = field(default=())
     samples: tuple[Sample, ...] = ()
-
-    @property
-    def replays(self) -> bool:
-        """True where a skipped thought channel can be told (the dialect has an answer closer and thoughts)."""
-        return bool(self.answer_close and self.thoughts)

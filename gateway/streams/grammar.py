@@ -26,6 +26,7 @@ class State(StrEnum):
     THINK = "think"
     ANSWER = "answer"
     AFTER_CLOSER = "after_closer"  # answer, only white space since a closer
+    AFTER_TURN = "after_turn"  # answer, only white space since an end of turn: a header may follow
     TOOLS = "tools"
     ARGUMENT = "argument"
     FOREIGN = "foreign"  # another role speaks: suppressed to the end
@@ -33,16 +34,21 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What one literal is in one live set. `index`: the thought pair, or the tool region, it belongs to."""
+    """What one literal is in one live set. `index`: the thought pair, or the tool region, it belongs to.
+
+    `tail`: the literal is only the marker's beginning; `Grammar.tail` says how it goes on.
+    """
 
     group: Group
     index: int = ANY
+    tail: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderGrammar:
     """A channel header. `rules`: full-match expressions over the header text, and where the body goes."""
 
+    open: tuple[str, ...]
     close: str
     within: tuple[str, ...]
     rules: tuple[tuple[re.Pattern[str], str], ...]  # target: reasoning | answer | tool | foreign
@@ -55,6 +61,7 @@ class Grammar:
 
     name: str
     tags: bool  # markers look like ordinary text and need guards (contract rule 3)
+    sentences: bool  # markers are plain sentences: no guard could tell a mention, so only the thought's own count
     reopen_lines: bool  # an opener at a line start of the answer goes back to thinking
     reopen_closer: bool  # an opener right after a closer does
     replays: bool  # an answer closer inside a thought means that the thought channel was skipped
@@ -62,7 +69,13 @@ class Grammar:
     enders: re.Pattern[str] | None  # closers, framing and end-of-turn literals, for a run of them at the end
     ender_prefixes: frozenset[str]
     header: HeaderGrammar | None
+    tail: re.Pattern[str] | None  # what follows a literal whose rule has a `tail`
     longest: int  # longest marker; a header counts by its opening literal
+
+    @property
+    def header_opens(self) -> tuple[str, ...]:
+        """The literals that open a header."""
+        return self.header.open if self.header else ()
 
     def plan(self, state: State, index: int) -> Plan[Rule]:
         """The live set of `state`."""

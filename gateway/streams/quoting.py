@@ -15,6 +15,7 @@ from typing import Final
 
 _TOKEN: Final = re.compile(r"\n|`+|~+")
 _LINE_OPENING: Final = re.compile(r"[\s>*+\-\d.)]*\Z")  # white space, quote and list marks: a fence may still open here
+_SENTENCE_ENDS: Final = ".!?…。！？"
 _BEFORE_A_MENTION: Final = " \t\"'(“‘«„[*_"
 
 
@@ -55,6 +56,12 @@ class Quoting:
         """True behind a blank, a bracket or a quotation mark that is not the start of a line: a mention, not an end."""
         self.fold()
         return bool(self._last) and self._last in _BEFORE_A_MENTION and not self.line_start
+
+    @property
+    def sentence_end(self) -> bool:
+        """True right behind a sign that ends a sentence."""
+        self.fold()
+        return bool(self._last) and self._last in _SENTENCE_ENDS
 
     def _copy(self) -> Quoting:
         other = Quoting()

@@ -13,6 +13,7 @@ field, guards against quoted markers apply inside it too, and an answer is never
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import groupby
 from operator import itemgetter
@@ -30,6 +31,7 @@ _CHANNEL: Final = {
     State.OPENABLE: CONTENT,
     State.ANSWER: CONTENT,
     State.AFTER_CLOSER: CONTENT,
+    State.AFTER_TURN: CONTENT,
     State.THINK_START: REASONING,
     State.THINK: REASONING,
     State.TOOLS: TOOL,
@@ -37,6 +39,7 @@ _CHANNEL: Final = {
     State.FOREIGN: FOREIGN,
 }
 _THINKING: Final = (State.THINK_START, State.THINK)
+_BLANK: Final = (State.START, State.AFTER_CLOSER, State.AFTER_TURN)  # only white space so far
 # States in which released text changes nothing, and its channel.
 _THOUGHT: Final = REASONING
 _SETTLED: Final = {State.THINK: _THOUGHT, State.ANSWER: CONTENT, State.OPENABLE: CONTENT}
@@ -53,8 +56,8 @@ class RegionReader:
     """
 
     __slots__ = (
-        "_at", "_fold_at", "_grammar", "_header_cap", "_held", "_index", "_kept", "_kept_size", "_leads", "_noted", "_plan",
-        "_pristine", "_quote", "_quoting", "_replay_cap", "_run_cap", "_settled", "_split", "_state", "_stopped",
+        "_at", "_end", "_fold_at", "_grammar", "_guards_thought", "_header_cap", "_held", "_index", "_kept", "_kept_size",
+        "_leads", "_noted", "_opener_seen", "_plan", "_pristine", "_quote", "_quoting", "_replay_cap", "_run_cap", "_settled", "_split", "_state", "_stopped",
         "replay_capped",
     )  # fmt: skip
 
@@ -63,6 +66,8 @@ class RegionReader:
     ) -> None:
         self._grammar = grammar
         self._split = split
+        self._guards_thought = split and starts_open  # the engine says it thinks: a closer it did not see may be quoted
+        self._opener_seen = False  # in the answer, as text: a closer behind it belongs to it
         self._header_cap = header_cap
         self._run_cap = run_cap
         self._replay_cap = replay_cap
@@ -102,7 +107,7 @@ class RegionReader:
                     break
             else:
                 self._at += len(text)
-                if self._settled is not _THOUGHT or self._split:
+                if self._settled is not _THOUGHT or self._guards_thought:
                     self._quote(text)
                     if self._at > self._fold_at:
                         self._fold()
@@ -163,19 +168,26 @@ class RegionReader:
                     continue
             if begin < 0:
                 break
-            literal = text[begin:end]
-            rule = plan.rules[literal]
-            verdict = _ON[rule.group](self, rule, literal, text, end, final)
+            rule = plan.rules[text[begin:end]]
+            self._end = end
+            verdict = self._judge(rule, text, end, final)
             if verdict is None:
                 break
-            if rule.group is Group.HEADER and verdict[0] is not Effect.TEXT and self._grammar.header:
-                end = text.index(self._grammar.header.close, end) + len(self._grammar.header.close)
-                literal = text[begin:end]
-            at = end
-            self._apply(rule.group, literal, verdict, base + begin, out)
+            at = self._end
+            self._apply(rule.group, text[begin:at], verdict, base + begin, out)
         self._held = "" if at == size else text[at:]
         self._at = base + at
         self._fold()
+
+    def _judge(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
+        """What the marker that ends at `end` means here. A marker that turns out to be longer moves `_end`."""
+        if rule.tail and self._grammar.tail:
+            whole = self._grammar.tail.match(text, end)
+            if whole is None:
+                open_end = not final and len(text) - end < self._header_cap and _TAIL_SO_FAR.match(text, end)
+                return None if open_end else (Effect.TEXT, "not this tag", None, ANY)
+            end = self._end = whole.end()
+        return _ON[rule.group](self, rule, text, end, final)
 
     def _apply(self, group: Group, literal: str, verdict: Verdict, at: int, out: list[Segment]) -> None:
         effect, reason, state, index = verdict
@@ -195,7 +207,7 @@ class RegionReader:
         was_thinking, thinks = self._state in _THINKING, state in _THINKING
         if was_thinking and not thinks:
             self._kept.clear()
-            if self._split:
+            if self._guards_thought:
                 self._new_quoting()  # the thought's quotes do not reach into the answer
         elif thinks and not was_thinking:
             self._noted, self._kept_size, self.replay_capped = False, 0, False
@@ -224,7 +236,7 @@ class RegionReader:
         self._pristine = False
         blank = text.isspace()
         if state in _THINKING:
-            if self._split:
+            if self._guards_thought:
                 self._quote(text)
             if self._grammar.replays and not partial:
                 self._keep(text)
@@ -232,7 +244,7 @@ class RegionReader:
                 self._enter(State.THINK, self._index)
         elif _CHANNEL[state] is CONTENT:
             self._quote(text)
-            if not blank and state in (State.START, State.AFTER_CLOSER):
+            if not blank and state in _BLANK:
                 openable = not self._grammar.tags and not self._split
                 self._enter(State.OPENABLE if openable else State.ANSWER, ANY)
 
@@ -257,7 +269,7 @@ class RegionReader:
 
     def _guarded(self) -> bool:
         """Inside a thought of raw text the first closer wins; everywhere else quoting counts."""
-        return self._state not in _THINKING or self._split
+        return self._state not in _THINKING or self._guards_thought
 
     def _ending(self, text: str, end: int, final: bool) -> bool | None:
         """True when from `end` on only white space and closers stand until the end of the output; None: not known yet."""
@@ -294,23 +306,25 @@ class RegionReader:
 
     # ------------------------------------------------------------------ one method a group
 
-    def _on_think_open(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+    def _on_think_open(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
         state = self._state
         if state is State.THINK_START:
             return Effect.DROP, "an opener at the start of an open thought", State.THINK_START, rule.index
         if state is State.START:
             return Effect.DROP, "opens the thought at the start of the output", State.THINK_START, rule.index
         if self._quoting.quoted:
+            self._opener_seen = True
             return Effect.TEXT, "quoted", None, ANY
-        if state is State.AFTER_CLOSER and self._grammar.reopen_closer:
+        if state in _BLANK and self._grammar.reopen_closer:
             return Effect.DROP, "reopens the thought right after a closer", State.THINK_START, rule.index
         if state is State.OPENABLE:
             return Effect.DROP, "a control-token opener before the answer", State.THINK_START, rule.index
         if self._grammar.reopen_lines and self._quoting.line_start:
             return Effect.DROP, "opens a thought at a line start", State.THINK_START, rule.index
+        self._opener_seen = True
         return Effect.TEXT, "an opener in the middle of the answer", None, ANY
 
-    def _on_think_close(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+    def _on_think_close(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
         after = State.AFTER_CLOSER if self._grammar.tags else State.ANSWER
         if self._state in _THINKING:
             return self._close_thought(text, end, final, after)
@@ -329,25 +343,32 @@ class RegionReader:
             return None
         if ends:
             return Effect.DROP, "a closer at a line end", State.AFTER_CLOSER, ANY
+        if self._unpaired():
+            return Effect.DROP, "a closer that no opener goes with, at the end of a sentence", State.AFTER_CLOSER, ANY
         return Effect.TEXT, "a closer in the middle of a line", None, ANY
 
+    def _unpaired(self) -> bool:
+        """In a field that the engine split: no opener was mentioned, and the closer is glued to the end of a sentence."""
+        seen = self._opener_seen or not self._grammar.reopen_lines  # openers that are not live are not seen
+        return self._split and not seen and self._quoting.sentence_end
+
     def _close_thought(self, text: str, end: int, final: bool, after: State) -> Verdict | None:
-        if not self._split or self._state is State.THINK_START:
+        if not self._guards_thought or self._state is State.THINK_START:
             return Effect.DROP, "closes the thought", after, ANY
         if self._quoting.quoted:
             return Effect.TEXT, "quoted", None, ANY
-        if self._quoting.mid_sentence:
+        if self._quoting.mid_sentence and not self._grammar.sentences:
             ends = self._line_end(text, end, final)
             if not ends:
                 return None if ends is None else (Effect.TEXT, "a closer in the middle of a sentence", None, ANY)
         return Effect.DROP, "closes the thought", after, ANY
 
-    def _on_answer_open(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+    def _on_answer_open(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
         if self._guarded() and self._quoting.quoted:
             return Effect.TEXT, "quoted", None, ANY
         return Effect.DROP, "opens the answer", State.ANSWER, ANY
 
-    def _on_answer_close(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+    def _on_answer_close(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
         if self._guarded() and self._quoting.quoted:
             verdict = self._quoted_ender(text, end, final)
             if verdict is None or verdict[0] is Effect.TEXT:
@@ -357,74 +378,103 @@ class RegionReader:
             return Effect.DROP, "the answer's closer inside the thought: its channel may have been skipped", None, ANY
         return Effect.DROP, "closes the answer", None, ANY
 
-    def _on_framing(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+    def _on_framing(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
         if self._state is State.TOOLS:
             return Effect.DROP, "ends an unclosed tool region", State.ANSWER, ANY
         if self._guarded() and self._quoting.quoted:
             return self._quoted_ender(text, end, final)
         return Effect.DROP, "framing", None, ANY
 
-    def _on_message_close(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+    def _on_message_close(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
         if self._guarded() and self._quoting.quoted:
             return self._quoted_ender(text, end, final)
         return Effect.DROP, "ends the message", State.START, ANY
 
-    def _on_end_of_turn(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+    def _on_end_of_turn(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
         if not self._grammar.tags:
-            return self._on_message_close(rule, literal, text, end, final)
+            return self._on_message_close(rule, text, end, final)
         if self._state in _THINKING or self._quoting.quoted:
             return self._quoted_ender(text, end, final)
-        ends = self._quoting.line_start or self._line_end(text, end, final)
+        ends = self._state in _BLANK or self._quoting.line_start or self._line_end(text, end, final)
+        if ends is False:
+            either = (self._ending(text, end, final), self._turn_opens(text, end, final))
+            ends = True if True in either else None if None in either else False
         if ends is None:
             return None
-        if not ends:
-            ends = self._ending(text, end, final)
-            if ends is None:
-                return None
         if ends:
-            return Effect.DROP, "ends the turn", None, ANY
+            return Effect.DROP, "ends the turn", State.AFTER_TURN, ANY
         return Effect.TEXT, "an end-of-turn token in the middle of a line", None, ANY
 
-    def _on_header(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+    def _turn_opens(self, text: str, end: int, final: bool) -> bool | None:
+        """True when the next turn's header follows at once; None: not known yet."""
+        openers = self._grammar.header_opens
+        if any(text.startswith(opener, end) for opener in openers):
+            return True
+        rest = text[end : end + self._grammar.longest]
+        return None if not final and any(opener.startswith(rest) for opener in openers) else False
+
+    def _on_special(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
+        if self._guarded() and self._quoting.quoted:
+            return Effect.TEXT, "quoted", None, ANY
+        return Effect.DROP, "a token that is never text", None, ANY
+
+    def _on_header(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
         header = self._grammar.header
         assert header is not None
         if self._guarded() and self._quoting.quoted:
             return Effect.TEXT, "quoted", None, ANY
-        close = text.find(header.close, end, end + self._header_cap + len(header.close))
-        words = text[end : close if close >= 0 else end + self._header_cap + len(header.close)]
+        limit = end + self._header_cap + len(header.close)
+        close = text.find(header.close, end, limit)
+        words = text[end : close if close >= 0 else limit]
         for within in header.within:
             words = words.replace(within, " ")
-        if "\n" in words or (self._grammar.enders and self._grammar.enders.search(words)):
-            return Effect.TEXT, "no header follows", None, ANY
-        if close < 0:
-            waits = not final and len(text) - end < self._header_cap + len(header.close)
-            return None if waits else (Effect.TEXT, "no header follows", None, ANY)
-        target = next((to for pattern, to in header.rules if pattern.fullmatch(text, end, close)), None)
+        if "\n" in words or self._marker_in(words):
+            return self._no_header()
+        if close < 0 and not final:
+            return None if len(text) < limit else self._no_header()
+        if close < 0 and not self._grammar.tags:
+            return self._no_header()
+        stop = close if close >= 0 else len(text)
+        target = next((to for pattern, to in header.rules if pattern.fullmatch(text, end, stop)), None)
         if target is None:
-            return Effect.TEXT, "an unknown header", None, ANY
+            return self._no_header()
+        self._end = stop + len(header.close) if close >= 0 else stop
         if target == "tool":
             return Effect.FORWARD, "a message to a tool", State.TOOLS, header.tool_region
         return Effect.DROP, f"a header: {target}", _TARGET[target], ANY
 
-    def _on_tool_open(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+    def _marker_in(self, words: str) -> bool:
+        enders = self._grammar.enders
+        return bool(enders and enders.search(words)) or any(text in words for text in self._grammar.header_opens)
+
+    def _no_header(self) -> Verdict:
+        """Behind an end of turn a header's opener is a control token whatever follows it; elsewhere it is text."""
+        if self._state is State.AFTER_TURN:
+            return Effect.DROP, "opens a turn that says nothing", None, ANY
+        return Effect.TEXT, "no header follows", None, ANY
+
+    def _on_tool_open(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
         if self._guarded() and self._quoting.quoted:
             return Effect.TEXT, "quoted", None, ANY
+        if self._guards_thought and self._state in _THINKING:
+            return Effect.TEXT, "the engine says that this is still the thought", None, ANY
         return Effect.FORWARD, "opens a tool region", State.TOOLS, rule.index
 
-    def _on_tool_close(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+    def _on_tool_close(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
         by_header = self._grammar.header is not None and rule.index == self._grammar.header.tool_region
         return Effect.FORWARD, "closes the tool region", State.START if by_header else State.ANSWER, ANY
 
-    def _on_argument_open(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+    def _on_argument_open(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
         return Effect.FORWARD, "opens an argument: nothing in it is a marker but its closer", State.ARGUMENT, rule.index
 
-    def _on_argument_close(self, rule: Rule, literal: str, text: str, end: int, final: bool) -> Verdict | None:
+    def _on_argument_close(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
         return Effect.FORWARD, "closes the argument", State.TOOLS, rule.index
 
 
+_TAIL_SO_FAR: Final = re.compile(r"[0-9A-Za-z_-]*\Z")  # a tag's suffix that has not ended yet
 _TARGET: Final = {"reasoning": State.THINK_START, "answer": State.ANSWER, "foreign": State.FOREIGN}
 
-_ON: Final[dict[Group, Callable[[RegionReader, Rule, str, str, int, bool], Verdict | None]]] = {
+_ON: Final[dict[Group, Callable[[RegionReader, Rule, str, int, bool], Verdict | None]]] = {
     Group.THINK_OPEN: RegionReader._on_think_open,
     Group.THINK_CLOSE: RegionReader._on_think_close,
     Group.ANSWER_OPEN: RegionReader._on_answer_open,
@@ -432,6 +482,7 @@ _ON: Final[dict[Group, Callable[[RegionReader, Rule, str, str, int, bool], Verdi
     Group.FRAMING: RegionReader._on_framing,
     Group.MESSAGE_CLOSE: RegionReader._on_message_close,
     Group.END_OF_TURN: RegionReader._on_end_of_turn,
+    Group.SPECIAL: RegionReader._on_special,
     Group.HEADER: RegionReader._on_header,
     Group.TOOL_OPEN: RegionReader._on_tool_open,
     Group.TOOL_CLOSE: RegionReader._on_tool_close,

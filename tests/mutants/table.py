@@ -225,8 +225,8 @@ FOUND = (
     Mutant(
         "a header is looked for in the whole rest",
         "streams/regions.py",
-        "else end + self._header_cap + len(header.close)]",
-        "else None]",
+        "words = text[end : close if close >= 0 else limit]",
+        "words = text[end : close if close >= 0 else None]",
         WORK,
     ),
     Mutant(

@@ -94,7 +94,7 @@ def test_a_replay_repeats_reasoning_in_full_pieces(name: str, data: st.DataObjec
     made, text = data.draw(setups(DIALECTS[name])), data.draw(texts(DIALECTS[name]))
     segments = read(made, [text], stopped=True)
     replays = [list(run) for channel, run in groupby(segments, key=itemgetter(0)) if channel == REPLAY]
-    assert not replays or DIALECTS[name].replays
+    assert not replays or DIALECTS[name].replay
     for run in replays:
         assert all(len(str(piece)) == REPLAY_PIECE for _, piece in run[:-1])
         assert 0 < len(str(run[-1][1])) <= REPLAY_PIECE

@@ -13,7 +13,8 @@ from gateway.rulebook.dialect import Dialect, Header, HeaderRule, Kind, Reopen, 
 from gateway.rulebook.load import load_rulebook
 from gateway.streams.grammar import ANY, Grammar, Rule, State
 
-K3 = compile_dialect(load_rulebook().dialects["kimi_k3"])
+SPACED = load_rulebook().dialects["kimi_k3"]
+K3 = compile_dialect(replace(SPACED, spaced=False))  # the specification's own spellings
 RE, TE, RS = "<|close|>response<|sep|>", "<|close|>think<|sep|>", "<|open|>response<|sep|>"
 TS, TOOLS, TOOLSC = "<|open|>think<|sep|>", "<|open|>tools<|sep|>", "<|close|>tools<|sep|>"
 MS, ME, EOM = "<|open|>message<|sep|>", "<|close|>message<|sep|>", "<|end_of_msg|>"
@@ -151,6 +152,29 @@ def test_a_dialect_without_any_marker_reads_nothing() -> None:
 def test_a_grammar_says_its_longest_marker_and_whether_a_thought_can_have_been_skipped() -> None:
     assert (K3.longest, K3.replays, K3.tags) == (len(ARGUMENTC), True, False)
     assert (compile_dialect(TAG).replays, compile_dialect(TAG).tags) == (False, True)
+
+
+def test_a_spaced_dialect_knows_each_marker_with_blanks_beside_its_word() -> None:  # SGLang #32677
+    spellings = {f"<|open|>{before}think{behind}<|sep|>" for before in ("", " ") for behind in ("", " ")}
+    found = {text for text, rule in compile_dialect(SPACED).plan(State.START, ANY).rules.items()}
+    assert spellings <= found and EOM in found
+    assert {text for text in found if "think" in text and "open" in text} == spellings
+
+
+def test_a_suffixed_dialect_knows_where_each_tag_may_go_on() -> None:
+    grammar = compile_dialect(replace(TAG, suffixed=True))
+    assert grammar.plan(State.START, ANY).rules["<a:"] == Rule(Group.THINK_OPEN, 0, tail=True)
+    assert grammar.tail is not None and grammar.tail.fullmatch("6124c78e>") and not grammar.tail.match(">")
+    assert enders(grammar, ["</a:6124c78e>", "</a>", "</a:>"]) == [True, True, False]
+    assert grammar.longest == compile_dialect(TAG).longest + 25
+
+
+def test_plain_sentences_are_live_only_where_their_own_thought_is() -> None:  # vLLM 0.33 granite: no guard could tell a mention
+    grammar = compile_dialect(replace(TAG, kind=Kind.TEXT, regions=()))
+    states = (State.START, State.AFTER_CLOSER, State.ANSWER, State.THINK_START, State.THINK)
+    closers = [state for state in states if "</a>" in live(grammar, state)]
+    openers = [state for state in states if "<a>" in live(grammar, state)]
+    assert (openers, closers) == ([State.START, State.THINK_START], [State.THINK_START, State.THINK])
 
 
 def test_equal_dialects_share_one_grammar() -> None:

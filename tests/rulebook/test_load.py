@@ -177,7 +177,7 @@ def test_every_problem_of_every_file_comes_at_once(tmp_path: Path) -> None:
     path = rules(tmp_path, dialects_mine=bad, dialects_syntax="a: [", calls_full=FULL_CALLS.replace("open", "opens", 1))
     assert refusal(path) == [
         "dialects/syntax.yaml:1: not YAML: expected the node content, but found '<stream end>'",
-        "dialects/mine.yaml:3: kind: got 'tags', expected one of tag, control",
+        "dialects/mine.yaml:3: kind: got 'tags', expected one of tag, control, text",
         "dialects/mine.yaml:6: thoughts[0].close[0]: '<a>' is think closer here and think opener elsewhere",
         "calls/full.yaml:5: regions[0].opens: unknown key, did you mean open?",
         "calls/full.yaml:5: regions[0]: open is missing",

@@ -154,6 +154,7 @@ TWO_MESSAGES = Setup(
             kind=Kind.CONTROL,
             aliases={},
             thoughts=(Thought(open=("<|t|>",), close=("<|/t|>",)),),
+            replay=True,
             answer_close=("<|/a|>",),
             message_close=("<|/m|>",),
         )
