@@ -1,0 +1,142 @@
+"""What reading costs: the public reader on tokens and on whole texts, against a reader that does nothing, and against
+the cheapest searches over the same text. CPU time of this process, the best of several interleaved passes.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+
+from benchmarks.report import Figure
+from gateway.limits import Limits
+from gateway.reading import read_whole
+from gateway.rulebook.compile import compile_dialect
+from gateway.rulebook.load import load_rulebook
+from gateway.streams.regions import RegionReader
+
+DIALECT = "kimi_k3"
+MARKERS = (
+    "<|open|>think<|sep|>",
+    "<|close|>think<|sep|>",
+    "<|open|>response<|sep|>",
+    "<|close|>response<|sep|>",
+    "<|open|>message<|sep|>",
+    "<|close|>message<|sep|>",
+    "<|end_of_msg|>",
+)
+PROSE = "The median of the three is the one that neither of the others can move, so it is kept, and the rest is noise. "
+RICH = 'for (i = 0; i < n; i++) { out << "<li>" << item[i] << "</li>"; } '
+TOKEN = 4
+WHOLE = 460_000
+
+
+class Nothing:
+    """The floor: the least a reader of this interface can do."""
+
+    def feed(self, text: str) -> list[tuple[str, str]]:
+        """One segment, unread."""
+        return [("content", text)]
+
+
+def _tokens(sample: str, count: int) -> list[str]:
+    text = sample * (count * TOKEN // len(sample) + 1)
+    return [text[at : at + TOKEN] for at in range(0, count * TOKEN, TOKEN)]
+
+
+def _feeding(feed: Callable[[str], object], tokens: list[str]) -> Callable[[], None]:
+    def run() -> None:
+        for token in tokens:
+            feed(token)
+
+    return run
+
+
+def _opened(*, thought: bool) -> Callable[[str], object]:
+    """The reader of the hot path, past its first word, which is read with more care than the rest."""
+    grammar, caps = compile_dialect(load_rulebook().dialects[DIALECT]), Limits()
+    reader = RegionReader(
+        grammar,
+        starts_open=thought,
+        split=False,
+        header_cap=caps.header,
+        run_cap=caps.marker_run,
+        replay_cap=caps.channel_text,
+    )
+    reader.feed("So. ")
+    return reader.feed
+
+
+def _best(runs: dict[str, Callable[[], object]], *, passes: int) -> dict[str, float]:
+    """Least CPU nanoseconds of each run. Interleaved, so that a slow moment of the machine hits all alike."""
+    best = dict.fromkeys(runs, float("inf"))
+    for _ in range(passes):
+        for name, run in runs.items():
+            start = time.process_time_ns()
+            run()
+            best[name] = min(best[name], time.process_time_ns() - start)
+    return best
+
+
+def streamed(*, count: int, passes: int) -> list[Figure]:
+    """Nanoseconds a four-character token, and how many times the floor that is (limits: reader_spec 6.6)."""
+    prose, rich = _tokens(PROSE, count), _tokens(RICH, count)
+    best = _best(
+        {
+            "floor": _feeding(Nothing().feed, prose),
+            "content": _feeding(_opened(thought=False), prose),
+            "thought": _feeding(_opened(thought=True), prose),
+            "`<`-rich content": _feeding(_opened(thought=False), rich),
+        },
+        passes=passes,
+    )
+    figures = [Figure(what="token, floor", value=best["floor"] / count, unit="ns")]
+    for name, limit, guide in (("content", 2.5, 300), ("thought", None, 300), ("`<`-rich content", 4.5, 500)):
+        figures.append(Figure(what=f"token, {name}", value=best[name] / count, unit="ns", guide=guide))
+        figures.append(Figure(what=f"token, {name}", value=best[name] / best["floor"], unit="x floor", limit=limit))
+    return figures
+
+
+def whole(*, passes: int) -> list[Figure]:
+    """Milliseconds for 460,000 characters without a marker, and ratios to two searches over them."""
+    text = (PROSE * (WHOLE // len(PROSE) + 1))[:WHOLE]
+    alternation = re.compile("|".join(map(re.escape, MARKERS)))
+    best = _best(
+        {
+            "read": lambda: read_whole(text, dialect=DIALECT, starts_in="content", stopped=True),
+            "find": lambda: text.find(MARKERS[0]),
+            "search": lambda: alternation.search(text),
+        },
+        passes=passes,
+    )
+    return [
+        Figure(what="460,000 characters at once", value=best["read"] / 1e6, unit="ms", guide=0.3),
+        Figure(what="460,000 characters at once", value=best["read"] / best["find"], unit="x find"),
+        Figure(what="460,000 characters at once", value=best["read"] / best["search"], unit="x search", limit=0.8),
+    ]
+
+
+def doubling(*, passes: int) -> list[Figure]:
+    """Twice the input must cost about twice as much, whatever stands in it."""
+
+    def reading(text: str) -> Callable[[], object]:
+        return lambda: read_whole(text, dialect=DIALECT, starts_in="content", stopped=True)
+
+    samples = {
+        "prose": PROSE * 8_000,
+        "`<`-rich text": RICH * 4_000,
+        "markers only": "".join(MARKERS) * 1_000,
+        "openers that never end": "<|open|>thi" * 10_000,
+        "open quotes and closers": "`<|close|>response<|sep|>" * 8_000,
+    }
+    figures = []
+    for name, text in samples.items():
+        best = _best({"once": reading(text), "twice": reading(text * 2)}, passes=passes)
+        figures.append(Figure(what=f"twice the input: {name}", value=best["twice"] / best["once"], unit="x", limit=2.6))
+    return figures
+
+
+def measure(*, quick: bool) -> list[Figure]:
+    """Every figure of the reader. `quick`: fewer passes over less text, to see that it runs."""
+    passes = 3 if quick else 15
+    return [*streamed(count=2_000 if quick else 20_000, passes=passes), *whole(passes=passes), *doubling(passes=passes)]

@@ -1,0 +1,68 @@
+"""Floor 6: which command runs, and what its failure looks like to a shell. Knows no command's options.
+
+Exit codes (contract section 2): 0 fine, 1 findings or a broken pipe, 2 usage, config or rule error,
+3 engine unreachable, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from gateway import __version__
+from gateway.errors import ConfigError
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "serve": ("gateway.cli.serve", "run the proxy"),
+    "demo": ("gateway.cli.demo", "show leaking engine output before and after, without an engine"),
+    "check": ("gateway.cli.check", "validate a config file and the rules"),
+    "explain": ("gateway.cli.explain", "read raw model text and print every decision with its reason"),
+    "dialects": ("gateway.cli.dialects", "list, show and test the rulebook"),
+}
+"""Command name to its module and one line of help. Each module has `main(argv: list[str]) -> int`."""
+
+
+def _parser(commands: Mapping[str, tuple[str, str]]) -> argparse.ArgumentParser:
+    width = max(map(len, commands))
+    lines = [f"  {name:<{width}}  {summary}" for name, (_, summary) in commands.items()]
+    parser = argparse.ArgumentParser(
+        prog="integrity-gateway",
+        usage="integrity-gateway [--version] COMMAND ...",
+        description="Repairs reasoning, markers and fields that leak from vLLM and SGLang.",
+        epilog="\n".join(["commands:", *lines, "", "`integrity-gateway COMMAND --help` tells each one's options."]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"integrity-gateway {__version__}")
+    parser.add_argument("command", choices=list(commands), metavar="COMMAND", help=argparse.SUPPRESS)
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return parser
+
+
+def _run(module: str, arguments: list[str]) -> int:
+    # Imported here: `explain` must not pay for aiohttp, and `--version` for nothing.
+    code: int = importlib.import_module(module).main(arguments)
+    sys.stdout.flush()
+    return code
+
+
+def main(argv: Sequence[str] | None = None, *, commands: Mapping[str, tuple[str, str]] = COMMANDS) -> int:
+    """Run one command and return its exit code.
+
+    `argv` without the program name; None takes `sys.argv`.
+    A usage error leaves as `SystemExit(2)`, its message on stderr.
+    """
+    parsed = _parser(commands).parse_args(argv)
+    try:
+        return _run(commands[parsed.command][0], parsed.arguments)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader (`| head`) has left. Python flushes stdout once more at exit and would print a traceback.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1

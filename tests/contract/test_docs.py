@@ -1,0 +1,93 @@
+"""What the documents say is what the code does: commands run, caps agree, links lead somewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import Field, fields
+from pathlib import Path
+
+import pytest
+
+from gateway.limits import KIB, MIB, Limits
+
+REPO = Path(__file__).parents[2]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "THREAT_MODEL.md", "CHANGELOG.md"]
+
+SERVE = "integrity-gateway serve --upstream http://127.0.0.1:8000 --dialect think"
+ELSEWHERE = {
+    "make demo": ("tests/cli/test_demo.py", "main("),
+    "make test": (".ci/run", "check test"),
+    "make check": (".ci/run", "check test"),
+    "make bench": ("tests/benchmarks/test_proxy.py", "benchmarks"),
+    "make coverage": ("Makefile", "tests.contract.individual_coverage"),
+    "make docs": ("tests/cli/test_docs.py", "docs"),
+    SERVE: ("tests/cli/test_serve.py", "--upstream"),
+}
+"""Commands that are too long or too lasting to run here: the file that runs them, and a word by which it is seen to."""
+
+
+def _commands() -> list[str]:
+    blocks = [
+        block
+        for name in DOCUMENTS
+        for block in re.findall(r"^```bash\n(.*?)^```", (REPO / name).read_text(), re.MULTILINE | re.DOTALL)
+    ]
+    lines = [line.partition("  #")[0].strip() for block in blocks for line in block.splitlines()]
+    return list(dict.fromkeys(filter(None, lines)))
+
+
+COMMANDS = _commands()
+
+
+def test_the_readme_opens_with_the_two_commands() -> None:
+    assert COMMANDS[:2] == ["make demo", "make test"]
+
+
+@pytest.mark.parametrize("command", [line for line in COMMANDS if line not in ELSEWHERE])
+def test_a_command_of_the_documents_runs(command: str) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        cwd=REPO,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout != ""
+
+
+@pytest.mark.parametrize("command", ELSEWHERE)
+def test_a_command_that_runs_elsewhere_is_documented_and_does_run_there(command: str) -> None:
+    path, word = ELSEWHERE[command]
+    assert command in COMMANDS
+    assert word in (REPO / path).read_text()
+
+
+def _shown(cap: Field[int]) -> str:
+    size, unit = cap.default, cap.metadata["unit"]
+    assert isinstance(size, int)
+    if unit == "bytes":
+        return f"{size // MIB} MiB" if size % MIB == 0 else f"{size // KIB} KiB"
+    return f"{size:,} {unit}"
+
+
+def test_the_threat_model_names_every_cap_with_its_default() -> None:
+    page = (REPO / "THREAT_MODEL.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \| [^|]+ \| [^|]+ \|$", page, re.MULTILINE)
+    assert dict(rows) == {cap.name: _shown(cap) for cap in fields(Limits)}
+
+
+def test_the_configuration_page_names_every_cap() -> None:
+    page = (REPO / "docs/config.md").read_text()
+    assert [cap.name for cap in fields(Limits) if f"`limits.{cap.name}`" not in page] == []
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_inside_the_repository_lead_to_a_file(name: str) -> None:
+    targets = re.findall(r"\]\((?!https?://|#)([^)#]+)", (REPO / name).read_text())
+    assert [target for target in targets if not (REPO / target).exists()] == []
