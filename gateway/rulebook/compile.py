@@ -82,8 +82,16 @@ def _spelled(dialect: Dialect) -> Dialect:
     if not dialect.spaced:
         return dialect
     thoughts = tuple(Thought(open=_spellings(t.open), close=_spellings(t.close)) for t in dialect.thoughts)
-    names = ("answer_open", "answer_close", "message_close", "framing", "end_of_turn", "special")
-    return replace(dialect, thoughts=thoughts, **{name: _spellings(getattr(dialect, name)) for name in names})
+    return replace(
+        dialect,
+        thoughts=thoughts,
+        answer_open=_spellings(dialect.answer_open),
+        answer_close=_spellings(dialect.answer_close),
+        message_close=_spellings(dialect.message_close),
+        framing=_spellings(dialect.framing),
+        end_of_turn=_spellings(dialect.end_of_turn),
+        special=_spellings(dialect.special),
+    )
 
 
 def _spellings(texts: tuple[str, ...]) -> tuple[str, ...]:

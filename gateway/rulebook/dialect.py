@@ -1,4 +1,4 @@
-"""What a dialect can say, as values. `load.py` fills them from YAML; `gateway.streams.plans` compiles them for the reader.
+"""What a dialect can say, as values. `load.py` fills them from YAML; `compile.py` makes the reader's grammar of them.
 
 The engine has no model names: everything it knows of a family stands here.
 """
@@ -106,8 +106,8 @@ class Dialect:
 
     `aliases`: engine name (`vllm`, `sglang`) to the engine's `--reasoning-parser` names. `starts_in`: what
     `starts_in: auto` means for raw text. `message_close` ends a message body, after which a header may follow.
-    `promote`: whether a thought may be the answer when thinking is off (never for Harmony analysis). `replay`: an answer
-    closer inside a thought is the skipped-channel signal. `suffixed`: a checkpoint may put `:NAME` before the
+    `promote`: whether a thought may be the answer when thinking is off (never for Harmony analysis). `replay`: an
+    answer closer inside a thought is the skipped-channel signal. `suffixed`: a checkpoint may put `:NAME` before the
     last character of each tag (Hunyuan `<think:6124c78e>`). `spaced`: control tokens may be decoded
     with a blank beside the word between them (K3 `<|open|> think <|sep|>`). `special`: tokens that are never text,
     dropped wherever they are not quoted. `header` in a tag dialect is the header of a turn: it counts at the start and

@@ -57,7 +57,7 @@ class HeaderGrammar:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grammar:
-    """One compiled dialect. `plans` is keyed by state and index (thought pair or tool region; `ANY` where it does not matter)."""
+    """One compiled dialect. `plans`: by state and index (thought pair, tool region, or `ANY`)."""
 
     name: str
     tags: bool  # markers look like ordinary text and need guards (contract rule 3)

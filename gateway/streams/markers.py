@@ -49,8 +49,8 @@ class Plan(Generic[Rule]):
     def next(self, text: str, start: int, *, final: bool) -> tuple[int, int, int]:
         """The next accepted hit from `start`: `(begin, end, cut)`; `begin` is -1 when there is none.
 
-        `final`: no more text will come, so nothing is undecided and the cut is the text's length (S4). A hit that ends more
-        than a span before the end of the text lies left of any cut, which is then not computed.
+        `final`: no more text will come, so nothing is undecided and the cut is the text's length (S4). A hit that ends
+        more than a span before the end of the text lies left of any cut, which is then not computed.
         """
         size = len(text)
         hit = self._search(text, start) if self._search else None

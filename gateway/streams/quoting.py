@@ -1,9 +1,10 @@
 """Is this place in an answer quoted? Markdown fences and inline code, independent of chunking.
 
-Rules: a fence opens with three or more backticks or tildes that stand first on their line and closes with as many or more of the same
-alone on a line (CommonMark 4.5; any indentation and `>` or list marks are allowed before it, since answers nest). Inline code runs from
-a run of backticks to the next run of the same length and never across a line break (contract rule 3). A run that is still
-open at a place counts as quoting it: what follows is not known there, and must not change the reading.
+Rules: a fence opens with three or more backticks or tildes that stand first on their line and closes with as many or
+more of the same alone on a line (CommonMark 4.5; any indentation and `>` or list marks are allowed before it, since
+answers nest). Inline code runs from a run of backticks to the next run of the same length and never across a line
+break (contract rule 3). A run that is still open at a place counts as quoting it: what follows is not known there, and
+must not change the reading.
 
 Text is only kept until somebody asks; then it is folded into a few integers. Knows no marker.
 """

@@ -1,9 +1,9 @@
 """The one reader: raw text to reasoning, answer and tool regions, at any chunking, in linear time.
 
-How it works. The reader stands in a `State`; the grammar gives that state's live markers. Text left of the next marker is
-released into the state's channel; a marker is asked what it means here (`_ON`, one method a group) and is dropped,
-forwarded, or found to be text. What cannot be decided yet stays in `_held`. Streaming is `feed` many times; a whole text is
-`feed` once; both end with `finish`. reader_spec sections 3 and 4 and contract rule 3 are the rules.
+How it works. The reader stands in a `State`; the grammar gives that state's live markers. Text left of the next marker
+is released into the state's channel; a marker is asked what it means here (`_ON`, one method a group) and is dropped,
+forwarded, or found to be text. What cannot be decided yet stays in `_held`. Streaming is `feed` many times; a whole
+text is `feed` once; both end with `finish`. reader_spec sections 3 and 4 and contract rule 3 are the rules.
 
 What it must not know: model families, fields, findings, policies. It says what is there; others decide what to do.
 
@@ -56,9 +56,9 @@ class RegionReader:
     """
 
     __slots__ = (
-        "_at", "_end", "_fold_at", "_grammar", "_guards_thought", "_header_cap", "_held", "_index", "_kept", "_kept_size",
-        "_leads", "_noted", "_opener_seen", "_plan", "_pristine", "_quote", "_quoting", "_replay_cap", "_run_cap", "_settled", "_split", "_state", "_stopped",
-        "replay_capped",
+        "_at", "_end", "_fold_at", "_grammar", "_guards_thought", "_header_cap", "_held", "_index", "_kept",
+        "_kept_size", "_leads", "_noted", "_opener_seen", "_plan", "_pristine", "_quote", "_quoting",
+        "_replay_cap", "_run_cap", "_settled", "_split", "_state", "_stopped", "replay_capped",
     )  # fmt: skip
 
     def __init__(
@@ -272,7 +272,7 @@ class RegionReader:
         return self._state not in _THINKING or self._guards_thought
 
     def _ending(self, text: str, end: int, final: bool) -> bool | None:
-        """True when from `end` on only white space and closers stand until the end of the output; None: not known yet."""
+        """True when from `end` to the end of the output only white space and closers stand; None: not known yet."""
         at = end
         while at < len(text):
             if at - end >= self._run_cap:
@@ -348,7 +348,7 @@ class RegionReader:
         return Effect.TEXT, "a closer in the middle of a line", None, ANY
 
     def _unpaired(self) -> bool:
-        """In a field that the engine split: no opener was mentioned, and the closer is glued to the end of a sentence."""
+        """In a field that the engine split: no opener was mentioned, and the closer is glued to a sentence's end."""
         seen = self._opener_seen or not self._grammar.reopen_lines  # openers that are not live are not seen
         return self._split and not seen and self._quoting.sentence_end
 
