@@ -85,7 +85,7 @@ class Limits:
         128,
         unit="choices",
         why="choices of one answer that are tracked",
-        at_cap="further choices are forwarded unchanged, counted",
+        at_cap="the text of further choices is forwarded unchanged, counted",
     )
     http_line: int = _cap(
         16 * KIB,

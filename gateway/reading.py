@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from gateway.events import CONTENT, FOREIGN, MARKER, REASONING, REPLAY, TOOL, Decision, Segment
 from gateway.limits import Limits
@@ -16,11 +17,15 @@ from gateway.rulebook.load import load_rulebook
 from gateway.streams.regions import RegionReader
 
 _LIMITS = Limits()
+_shipped = cache(load_rulebook)  # a library user's rules do not change while the process lives
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one output says. `content` includes tool regions as text; `segments` has every piece and decision in order."""
+    """What one output says.
+
+    `content` includes tool regions as text; `segments` has every piece and decision in order.
+    """
 
     reasoning: str
     content: str
@@ -46,7 +51,7 @@ class Reader:
     """
 
     def __init__(self, *, dialect: str | Dialect, starts_in: str = "auto") -> None:
-        found = load_rulebook().resolve(dialect, engine=None).dialect if isinstance(dialect, str) else dialect
+        found = _shipped().resolve(dialect, engine=None).dialect if isinstance(dialect, str) else dialect
         if found is None:
             raise ValueError("dialect `none` reads nothing")
         if starts_in not in ("auto", "content", "reasoning"):

@@ -114,7 +114,7 @@ def _show_dialect(dialect: Dialect) -> Iterator[str]:
     yield f"    a closer counts {_CLOSERS[dialect.kind]}"
     yield f"    {_REOPENS[dialect.reopen]}"
     yield "    in inline code, a fence or a tool region every one of them is text"
-    if dialect.replays:
+    if dialect.replay:
         yield "    an answer closer as a thought's last words: the channel was skipped, its text is sent as content too"
     if not dialect.promote:
         yield "    a thought is never the answer, even with thinking off"

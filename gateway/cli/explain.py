@@ -18,12 +18,12 @@ _BLOCK: Final = 64 * 1024
 
 
 def main(argv: list[str]) -> int:
-    """Prints the table of regions and decisions, then the result. Returns 0; 2 when the file or the dialect is no good."""
+    """Prints the table of regions and decisions, then the result. Returns 0; 2 for a bad file or dialect."""
     args = _arguments(argv)
     try:
         text = _read(args.file)
         reader = Reader(dialect=args.dialect, starts_in=args.starts_in)
-    except (OSError, ConfigError) as error:
+    except (OSError, ConfigError, ValueError) as error:
         print(f"explain: {error}", file=sys.stderr)
         return 2
     segments = [*reader.feed(text), *reader.finish(stopped=args.stopped)]

@@ -6,6 +6,9 @@ callback.
     RELAY   bytes are forwarded untouched; `data` need not be called
     STREAM  `data` returns what to write now
     WHOLE   `data` returns nothing until `end` (or everything so far, when the body passes its cap)
+
+Where an answer cannot be read and may not go out unread (`reasoning_field: none`, `on_internal_error: error`), a stream
+ends with an error event; before the first byte `head`, `data` and `end` raise IntegrityError instead.
 """
 
 from __future__ import annotations
@@ -15,12 +18,13 @@ from enum import Enum
 from typing import Any
 
 from gateway.errors import EngineFault, IntegrityError
-from gateway.exchange.reading import ExchangeReading, effective_policy
+from gateway.exchange.observed import ObservedStream
+from gateway.exchange.reading import NOTHING_SAID, ExchangeReading, effective_policy
 from gateway.exchange.route import Overrides, RouteRules
 from gateway.exchange.stream import StreamInspection
 from gateway.exchange.whole import inspect_body
 from gateway.integrity.tally import Tally
-from gateway.policy import Profile
+from gateway.policy import ReasoningField
 from gateway.protocols.protocol import RequestFacts, WireProtocol
 from gateway.streams.jsonscan import loads
 
@@ -35,7 +39,10 @@ class Delivery(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The last bytes; `complete` False: write them, then break the connection. `headers` apply when no byte was written yet."""
+    """The last bytes; `complete` False: write them, then break the connection.
+
+    `headers` apply when no byte was written yet.
+    """
 
     data: bytes
     complete: bool
@@ -54,7 +61,10 @@ def peek_request(protocol: WireProtocol, body: bytes) -> RequestFacts | None:
 def open_exchange(
     *, protocol: WireProtocol, body: bytes, facts: RequestFacts | None, rules: RouteRules, overrides: Overrides
 ) -> Exchange:
-    """Begin. `facts` None (the body is no JSON object): the exchange relays, the engine answers, it is counted."""
+    """Begin. `facts` None (the body is no JSON object): the exchange relays, the engine answers, it is counted.
+
+    Where reasoning is hidden such an answer is read all the same: engines take bodies that we do not.
+    """
     return Exchange(protocol=protocol, body=body, facts=facts, rules=rules, overrides=overrides)
 
 
@@ -62,22 +72,28 @@ class Exchange:
     """One exchange. `tally` is complete after `end` or `broken`; `fault` says where our own code failed, if it did."""
 
     def __init__(
-        self, *, protocol: WireProtocol, body: bytes, facts: RequestFacts | None, rules: RouteRules, overrides: Overrides
+        self,
+        *,
+        protocol: WireProtocol,
+        body: bytes,
+        facts: RequestFacts | None,
+        rules: RouteRules,
+        overrides: Overrides,
     ) -> None:
         self.upstream_body = body
         self.protocol = protocol
-        self._policy = effective_policy(rules.policy, overrides)
-        self._observe = self._policy.profile is Profile.OBSERVE
+        policy = effective_policy(rules.policy, overrides)
         self._report = overrides.report
-        self._rules = rules
+        self._cap = rules.limits.response_body
         self._reading: ExchangeReading | None = None
-        if facts is not None:
-            self._reading = ExchangeReading(protocol=protocol, facts=facts, rules=rules, policy=self._policy)
-        self._tally = self._reading.tally if self._reading else Tally(self._policy)
+        known = NOTHING_SAID if facts is None and policy.reasoning_field is ReasoningField.NONE else facts
+        if known is not None:
+            self._reading = ExchangeReading(protocol=protocol, facts=known, rules=rules, policy=policy)
+        self._tally = self._reading.tally if self._reading else Tally(policy)
         if facts is None:
             self._tally.uninspected["request_not_json"] += 1
         self._delivery = Delivery.RELAY
-        self._stream: StreamInspection | None = None
+        self._stream: StreamInspection | ObservedStream | None = None
         self._body = bytearray()
 
     @property
@@ -101,53 +117,49 @@ class Exchange:
         if self._reading is None or status != 200:
             return Delivery.RELAY
         if content_encoding and content_encoding.lower() != "identity":
-            self._tally.uninspected["content_encoding"] += 1
+            self._unread(self._reading, "content_encoding")
         elif kind == "text/event-stream":
             self._delivery = Delivery.STREAM
-            self._stream = StreamInspection(self._reading, report=self._report)
-            self.data = self._observed if self._observe else self._stream.data  # type: ignore[method-assign]
+            observed = ObservedStream if self._reading.observe else StreamInspection
+            self._stream = observed(self._reading, report=self._report)
+            self.data = self._stream.data  # type: ignore[method-assign]
         elif kind == "application/json":
             self._delivery = Delivery.WHOLE
         else:
-            self._tally.uninspected["content_type"] += 1
+            self._unread(self._reading, "content_type")
         return self._delivery
 
     def data(self, chunk: bytes) -> bytes:
-        """Bytes of the answer arrived; returns what to write now. `head` puts the shorter way for streams in its place."""
-        if self._delivery is Delivery.RELAY:
+        """Bytes of the answer arrived; returns what to write now. For a stream `head` puts its own method in place."""
+        if self._delivery is Delivery.RELAY or self._reading is None:
             return chunk
         self._body += chunk
-        if len(self._body) <= self._rules.limits.response_body:
+        if len(self._body) <= self._cap:
             return b""
+        body, self._body = bytes(self._body), bytearray()
         self._delivery = Delivery.RELAY
-        self._tally.uninspected["response_body_cap"] += 1
-        return bytes(self._body)
+        self._unread(self._reading, "response_body_cap")
+        return body
 
     def end(self) -> Ending:
         """The upstream body ended as HTTP says it should."""
         if self._stream is not None:
-            data, complete = self._stream.end()
-            if self._observe:
-                return Ending(b"", True)
-            return Ending(data, complete)
+            return Ending(*self._stream.end())
         if self._delivery is not Delivery.WHOLE or self._reading is None:
             return Ending(b"", True)
-        body = bytes(self._body)
-        inspected = inspect_body(self._reading, body, report=self._report)
-        if self._observe and not self._report:
-            return Ending(body, True)
-        header = self._tally.header()
-        return Ending(inspected, True, (("X-Integrity-Findings", header),) if header else ())
+        body = inspect_body(self._reading, bytes(self._body), report=self._report)
+        header = self._tally.header() if self._report or not self._reading.observe else ""
+        return Ending(body, True, (("X-Integrity-Findings", header),) if header else ())
 
     def broken(self, error: EngineFault | IntegrityError) -> Ending:
         """The upstream broke off after its head. Nothing is suppressed, nothing ends as if complete."""
-        if self._stream is None:
-            return Ending(bytes(self._body) if self._delivery is Delivery.WHOLE else b"", False)
-        data, complete = self._stream.broken(error)
-        return Ending(b"", False) if self._observe else Ending(data, complete)
-
-    def _observed(self, chunk: bytes) -> bytes:
-        """Observe: the engine's own bytes, and the same inspection beside them."""
         if self._stream is not None:
-            self._stream.data(chunk)
-        return chunk
+            return Ending(*self._stream.broken(error))
+        part = bytes(self._body) if self._reading and not self._reading.hidden else b""
+        return Ending(part, False)
+
+    def _unread(self, reading: ExchangeReading, reason: str) -> None:
+        """Count an answer that goes out unread. Raises IntegrityError where it may not."""
+        self._tally.uninspected[reason] += 1
+        if not reading.may_pass(internal=False):
+            raise IntegrityError("the gateway could not read the answer")

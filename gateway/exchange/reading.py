@@ -1,16 +1,18 @@
-"""What the two shapes of an answer (streamed, whole) share: settings, pipelines, the report."""
+"""What the two shapes of an answer (streamed, whole) share: settings, pipelines, the report, what a fault leads to."""
 
 from __future__ import annotations
 
 import traceback
 from typing import Any, Final
 
+from gateway.errors import EngineFault
+from gateway.events import CONTENT, REASONING
 from gateway.exchange.route import Overrides, RouteRules
-from gateway.integrity.pipeline import Pipeline
+from gateway.integrity.pipeline import Piece, Pipeline
 from gateway.integrity.setting import Setting
 from gateway.integrity.tally import Tally
 from gateway.policy import Policy, Profile, ReasoningField, policy_for
-from gateway.protocols.protocol import Part, RequestFacts, WireProtocol
+from gateway.protocols.protocol import NotThisProtocol, Part, RequestFacts, WireProtocol
 from gateway.rulebook.compile import compile_dialect
 
 _NAMES: Final[dict[ReasoningField, tuple[str, ...] | None]] = {
@@ -21,20 +23,33 @@ _NAMES: Final[dict[ReasoningField, tuple[str, ...] | None]] = {
     ReasoningField.AS_UPSTREAM: None,
 }
 _STOPPED: Final = ("stop", "tool_calls", "function_call")  # reader_spec section 3: the model ended by itself
+NOTHING_SAID: Final = RequestFacts(
+    model=None,
+    stream=False,
+    thinking="unknown",
+    wants_reasoning=False,
+    hides_reasoning=False,
+    unsplit=False,
+    constrained=False,
+)
+"""The facts of a request that cannot be read."""
 
 
 class ExchangeReading:
-    """Everything that is fixed before the first byte of the answer. `names` None: as the engine names the field."""
+    """Everything that is fixed before the first byte of the answer.
 
-    def __init__(
-        self, *, protocol: WireProtocol, facts: RequestFacts, rules: RouteRules, policy: Policy
-    ) -> None:
+    `names`: the reasoning fields to write, None: as the engine names them. `observe`: the engine's own bytes go out.
+    `hidden`: no reasoning goes out, whatever happens.
+    """
+
+    def __init__(self, *, protocol: WireProtocol, facts: RequestFacts, rules: RouteRules, policy: Policy) -> None:
         self.protocol = protocol
         self.limits = rules.limits
         self.policy = policy
         self.tally = Tally(policy)
         self.names = _NAMES[policy.reasoning_field]
         self.hidden = policy.reasoning_field is ReasoningField.NONE
+        self.observe = policy.profile is Profile.OBSERVE and not self.hidden
         self.fault: str | None = None
         self._rules = rules
         self._setting = _setting(facts, rules, policy)
@@ -49,8 +64,12 @@ class ExchangeReading:
         return {
             "stopped": part.finish in _STOPPED,
             "length": part.finish == "length",
-            "promotable": part.finish == "stop" and not isinstance(part.stop_reason, str) and not part.refusal,
+            "promotable": part.finish == "stop" and not isinstance(part.stop_reason, str),
         }
+
+    def may_pass(self, *, internal: bool) -> bool:
+        """True when bytes that were not read may go out (contract rule 7). `internal`: because our own code failed."""
+        return not self.hidden and not (internal and self.policy.on_internal_error == "error")
 
     def report(self) -> dict[str, Any]:
         """The `integrity` object of the report. Never model text."""
@@ -68,31 +87,44 @@ class ExchangeReading:
         self.fault = f"{type(fault).__name__} at {last.filename.rpartition('/')[2]}:{last.lineno}"
 
 
+def came(reasoning: str, content: str) -> list[Piece]:
+    """A delta as pieces, unchanged."""
+    return [piece for piece in ((REASONING, reasoning), (CONTENT, content)) if piece[1]]
+
+
+def reason_of(fault: Exception) -> str:
+    """Under which name bytes are counted that went unread because of `fault`."""
+    if isinstance(fault, NotThisProtocol):
+        return str(fault).replace(" ", "_")
+    return fault.code.removeprefix("integrity_") if isinstance(fault, EngineFault) else "internal"
+
+
 def effective_policy(policy: Policy, overrides: Overrides) -> Policy:
     """The route's policy as the request's headers narrow it; `reasoning_field: none` cannot be lifted."""
-    field = overrides.reasoning_field
+    field, hidden = overrides.reasoning_field, policy.reasoning_field is ReasoningField.NONE
     if overrides.observe and policy.profile is not Profile.OBSERVE:
-        policy = policy_for(Profile.OBSERVE, findings=policy.findings, dedup=policy.dedup)
-    if field is None or policy.reasoning_field is ReasoningField.NONE or policy.profile is Profile.OBSERVE:
-        return policy
-    return policy.with_field(field)
+        observed = policy_for(Profile.OBSERVE, findings=policy.findings, dedup=policy.dedup)
+        return observed.with_field(ReasoningField.NONE) if hidden else observed
+    return policy if field is None or hidden or policy.profile is Profile.OBSERVE else policy.with_field(field)
 
 
 def _setting(facts: RequestFacts, rules: RouteRules, policy: Policy) -> Setting:
     dialect, raw = rules.dialect, rules.source == "text"
     off = facts.thinking == "off" or (facts.thinking == "unknown" and rules.thinking_default == "off")
+    hidden = policy.reasoning_field is ReasoningField.NONE
+    if facts.unsplit and not hidden:
+        dialect = None
     starts_in = rules.starts_in
-    if starts_in == "auto" and raw and dialect and not off:
+    if starts_in == "auto" and raw and dialect:
         starts_in = dialect.starts_in
-    hidden = policy.reasoning_field is ReasoningField.NONE or facts.hides_reasoning
     return Setting(
         grammar=compile_dialect(dialect) if dialect else None,
         raw=raw,
-        starts_open=starts_in == "reasoning",
+        starts_open=starts_in == "reasoning" and not off,
         thinking_off=off,
         wanted=facts.wants_reasoning and not facts.constrained,
-        hidden=hidden,
-        promotable=dialect is None or dialect.promote,
+        hidden=hidden or facts.hides_reasoning,
+        promotable=dialect is not None and dialect.promote,
         policy=policy,
         limits=rules.limits,
     )

@@ -13,7 +13,7 @@ from gateway.rulebook.dialect import Dialect
 class RouteRules:
     """How answers on a route are read and what is done about them.
 
-    `dialect` is None for `dialect: none`: nothing is read, only fields are renamed. `source`: `auto`, `fields` or `text`
+    `dialect` is None for `dialect: none`: no text is read, only fields are. `source`: `auto`, `fields` or `text`
     (contract section 3). `starts_in`: `auto`, `content` or `reasoning`. `thinking_default`: `auto`, `on` or `off`.
     `reasoning_end_string`: as given to the engine's `--reasoning-config`, or None.
     """

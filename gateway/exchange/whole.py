@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+from gateway.errors import IntegrityError
 from gateway.events import REASONING
-from gateway.exchange.reading import ExchangeReading
+from gateway.exchange.reading import ExchangeReading, came, reason_of
 from gateway.integrity.pipeline import Piece
 from gateway.protocols.protocol import Message, NotThisProtocol, Part
 
 
 def inspect_body(reading: ExchangeReading, body: bytes, *, report: bool) -> bytes:
-    """The body as the client gets it; the same object when nothing changed. Never raises (contract rule 7)."""
+    """The body as the client gets it; the same object when nothing changed.
+
+    Raises IntegrityError where the body cannot be read and may not go out unread (contract rule 7), and nothing else.
+    """
     try:
         message = reading.protocol.decode_body(body)
     except NotThisProtocol as error:
-        reading.tally.uninspected[str(error).replace(" ", "_")] += 1
-        return body
+        return _unread(reading, body, error)
     try:
         return _inspect(reading, message, report=report)
     except Exception as fault:  # the fence
         reading.note_fault(fault)
-        reading.tally.uninspected["internal"] += 1
+        return _unread(reading, body, fault)
+
+
+def _unread(reading: ExchangeReading, body: bytes, fault: Exception) -> bytes:
+    reading.tally.uninspected[reason_of(fault)] += 1
+    if reading.may_pass(internal=not isinstance(fault, NotThisProtocol)):
         return body
+    raise IntegrityError("the gateway could not read the answer") from fault
 
 
 def _inspect(reading: ExchangeReading, message: Message, *, report: bool) -> bytes:
@@ -32,26 +41,29 @@ def _inspect(reading: ExchangeReading, message: Message, *, report: bool) -> byt
             changed[part.place] = pieces
     if len(message.parts) > reading.limits.choices:
         reading.tally.uninspected["choice_index"] += 1
-    body = message.data
+    body = message.data if reading.observe else _written(reading, message, changed)
+    return reading.protocol.add_report(body, reading.report()) if report else body
+
+
+def _written(reading: ExchangeReading, message: Message, changed: dict[int, list[Piece]]) -> bytes:
     names = reading.names if reading.names is not None else _names_seen(message)
     if changed:
-        message.data = reading.protocol.rewrite_body(message, changed, names)
-        message = reading.protocol.decode_body(message.data)
-        body = message.data
+        message = reading.protocol.decode_body(reading.protocol.rewrite_body(message, changed, names))
     if reading.names is not None and any(part.names for part in message.parts):
-        body = reading.protocol.rename(message, reading.names) or body
-    return reading.protocol.add_report(body, reading.report()) if report else body
+        return reading.protocol.rename(message, names) or message.data
+    return message.data
 
 
 def _read(reading: ExchangeReading, part: Part, *, odd: bool) -> list[Piece]:
     pipeline = reading.pipeline()
     pieces: list[Piece] = []
-    for reasoning, content in ((part.reasoning, ""), ("", part.content)):
-        if odd:
-            reasoning, content = (pipeline.join(field, text) if text else "" for field, text in (("reasoning", reasoning), ("content", content)))
-        if reasoning or content:
-            out = pipeline.push(reasoning, content)
-            pieces += [(REASONING, reasoning) if reasoning else ("content", content)] if out is None else out
+    reasoning, content = pipeline.join(part.reasoning, part.content) if odd else (part.reasoning, part.content)
+    for delta in ((reasoning, ""), ("", content)):
+        if any(delta):
+            out = pipeline.push(*delta)
+            pieces += came(*delta) if out is None else out
+    if part.refusal:
+        pieces += pipeline.refusal()
     if part.tools:
         pieces += pipeline.tool_call()
     pieces += pipeline.finish(**reading.ending(part))

@@ -1,1 +1,4 @@
-"""Floor 3: what to do about what the reader says. Pure and blind to protocols: text in, labelled text out, facts tallied."""
+"""Floor 3: what to do about what the reader says.
+
+Pure and blind to protocols: text in, labelled text out, facts tallied.
+"""

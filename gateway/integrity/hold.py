@@ -5,20 +5,28 @@ Both wait for one fact, both have a cap, and both give back exactly what they to
 
 from __future__ import annotations
 
-from gateway.events import CONTENT, MARKER, Segment
+from typing import Final
+
+from gateway.events import CONTENT, TOOL, Decision, Effect, Group, Segment
 from gateway.streams.regions import RegionReader
+
+_EXITS: Final = (Group.THINK_CLOSE, Group.ANSWER_OPEN, Group.MESSAGE_CLOSE)  # dropped inside a thought, they end it
 
 
 class Promotion:
     """Thinking is off and only reasoning comes: it is the answer if nothing else follows (contract rule 4).
 
-    `take` returns what goes out as reasoning now; `release` gives back what is held, to be sent in either channel.
+    `hold` False: nothing is held, it is only found out whether the answer would have been promoted. `take` returns
+    what goes out as reasoning now; `release` gives back what is held, to be sent in either channel. `spoken`: more
+    than white space was taken.
     """
 
-    __slots__ = ("_cap", "_held", "_size", "on")
+    __slots__ = ("_cap", "_held", "_size", "hold", "on", "spoken")
 
-    def __init__(self, *, cap: int) -> None:
+    def __init__(self, *, cap: int, hold: bool) -> None:
+        self.hold = hold
         self.on = True
+        self.spoken = False
         self._cap = cap
         self._size = 0
         self._held: list[str] = []
@@ -27,7 +35,13 @@ class Promotion:
         """Hold reasoning; past the cap all of it goes out as reasoning."""
         self._held.append(text)
         self._size += len(text)
-        return self.release() if self._size > self._cap else []
+        self.spoken = self.spoken or not text.isspace()
+        if self._size > self._cap:
+            return self.release()
+        if self.hold:
+            return []
+        self._held.clear()
+        return [text]
 
     def release(self) -> list[str]:
         """Everything held, in order; nothing is held after it."""
@@ -43,12 +57,13 @@ class UnknownStart:
     content; a length cut for the thought. The decision depends on characters, not on chunks.
     """
 
-    __slots__ = ("_cap", "_probe", "_read", "_segments", "on")
+    __slots__ = ("_cap", "_probe", "_read", "_segments", "_size", "on")
 
     def __init__(self, probe: RegionReader, *, cap: int) -> None:
         self.on = True
         self._probe = probe
         self._cap = cap
+        self._size = 0
         self._read: list[str] = []  # what was taken, as it came
         self._segments: list[Segment] = []
 
@@ -57,10 +72,12 @@ class UnknownStart:
 
         `rest`: text to be read as content from the start, because the cap was passed.
         """
-        room = self._cap - sum(map(len, self._read))
+        room = self._cap - self._size
+        self._size += len(text)
         self._read.append(text)
-        self._segments += self._probe.feed(text[:room])
-        if any(channel == CONTENT for channel, _ in self._segments) or self._closed:
+        new = self._probe.feed(text[:room])
+        self._segments += new
+        if any(map(_leaves, new)):
             self.on = False
             return self._segments + self._probe.feed(text[room:]), ""
         return None, self.release() if len(text) > room else ""
@@ -69,10 +86,6 @@ class UnknownStart:
     def reader(self) -> RegionReader:
         """The reader that goes on with the content once the thought was decided."""
         return self._probe
-
-    @property
-    def _closed(self) -> bool:
-        return any(channel == MARKER for channel, _ in self._segments) and self._probe.state not in ("think", "think_start")
 
     def release(self) -> str:
         """It is content: what was taken, to be read from the start."""
@@ -87,3 +100,11 @@ class UnknownStart:
             return None, self.release()
         self.on = False
         return self._segments + self._probe.settle(), ""
+
+
+def _leaves(segment: Segment) -> bool:
+    """True for a segment that shows that the thought has ended, wherever the text is cut."""
+    channel, item = segment
+    if isinstance(item, Decision):
+        return item.effect is Effect.DROP and item.group in _EXITS
+    return channel in (CONTENT, TOOL)

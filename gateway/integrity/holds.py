@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """One declared window (contract rule 8). `cap` names a field of `gateway.limits.Limits`, or says how it is bounded."""
+    """One declared window (contract rule 8). `cap` names a field of `gateway.limits.Limits`, or says what bounds it."""
 
     cause: str
     what: str
@@ -55,7 +55,8 @@ HOLDS: Final = (
     ),
     Hold(
         "unknown_start",
-        "content before any reasoning where the route says that the thought comes first (`source: fields`, `starts_in: reasoning`)",
+        "content before any reasoning where the route says that the thought comes first "
+        "(`source: fields`, `starts_in: reasoning`)",
         "a closer behind it would make it the thought",
         "a closer, the first reasoning, or the end",
         "unknown_start",

@@ -1,8 +1,8 @@
 """One choice of one answer: fields in, fields out, findings tallied.
 
-Order (DESIGN 4, reader_spec 7): reader → findings of markers → moved or kept → promotion → dedup. Each delta is pushed
-once; `push` returns None when the delta goes out as it came. Observe runs the same code with nothing enforced, and its
-output is the input.
+Order (DESIGN 4, reader_spec 7): reader → findings of markers → moved or kept → promotion → dedup. Each delta is
+pushed once; `push` returns None when the delta goes out as it came. Observe runs the same code with nothing enforced:
+what comes out is what came in, cut otherwise.
 """
 
 from __future__ import annotations
@@ -13,95 +13,56 @@ from typing import Final
 
 from gateway.events import CONTENT, FOREIGN, REASONING, REPLAY, TOOL, Decision, Effect, Group, Segment
 from gateway.findings import Finding
-from gateway.integrity.dedup import Dedup
-from gateway.integrity.hold import Promotion, UnknownStart
 from gateway.integrity.setting import Setting
+from gateway.integrity.stages import dedup_of, promotion_of, reader_of, suppressible, unknown_start_of
 from gateway.integrity.tally import Tally
-from gateway.streams.regions import RegionReader
 from gateway.streams.utf8 import SurrogateJoiner
 
 Piece = tuple[str, str]  # (REASONING | CONTENT | REPLAY, text); REPLAY is content in pieces of its own
 
-_FINDING: Final = {Group.END_OF_TURN: Finding.SPECIAL_TOKEN}  # every other dropped marker is a boundary token
+# Every other dropped marker is a boundary token.
+_FINDING: Final = {Group.END_OF_TURN: Finding.SPECIAL_TOKEN, Group.SPECIAL: Finding.SPECIAL_TOKEN}
 _THOUGHT_MARKERS: Final = (Group.THINK_OPEN, Group.THINK_CLOSE, Group.HEADER)
 _CHANNEL_MARKERS: Final = (*_THOUGHT_MARKERS, Group.ANSWER_OPEN, Group.ANSWER_CLOSE)
 
 
 class Pipeline:
-    """State of one choice. `push` deltas, `tool_call` before an engine's own call, then `finish` or `release` once."""
+    """State of one choice. `push` deltas, `tool_call` before an engine's own call, then `finish` or `release` once.
+
+    `joins`: surrogate halves have come, so every delta goes through `join` first.
+    """
 
     __slots__ = (
-        "_content", "_dedup", "_joiners", "_leaking", "_left", "_plain", "_promotion", "_reasoning", "_said", "_setting",
-        "_start", "_tally", "_thought", "_tools",
+        "_content", "_dedup", "_joiners", "_leaking", "_left", "_plain", "_promotion", "_reasoning", "_said",
+        "_setting", "_start", "_tally", "_tools", "joins",
     )  # fmt: skip
 
     def __init__(self, setting: Setting, tally: Tally) -> None:
         self._setting = setting
         self._tally = tally
         raw = setting.raw
-        self._content = self._reader(starts_open=raw and setting.starts_open, split=not raw)
-        self._reasoning = None if raw else self._reader(starts_open=True, split=True)
-        self._start = self._unknown_start()
-        self._promotion = self._new_promotion()
-        self._dedup = self._new_dedup()
-        self._joiners: dict[str, SurrogateJoiner] = {}
+        self._content = reader_of(setting, starts_open=raw and setting.starts_open, split=not raw)
+        self._reasoning = None if raw else reader_of(setting, starts_open=True, split=True)
+        self._start = unknown_start_of(setting)
+        self._promotion = promotion_of(setting)
+        self._dedup = dedup_of(setting, tally.dedup)
+        self._joiners = {REASONING: SurrogateJoiner(), CONTENT: SurrogateJoiner()}
+        self.joins = False
         self._leaking = False  # inside a run of moved reasoning: counted once
-        self._thought = self._said = False  # something visible went out in reasoning / content
+        self._said = False  # something visible went out beside the reasoning
         self._tools = False
         self._left = raw  # content has come: the reasoning field's channel has ended
         self._plain = not raw and setting.grammar is not None
 
-    # ------------------------------------------------------------------ parts
-
-    def _reader(self, *, starts_open: bool, split: bool) -> RegionReader | None:
-        limits = self._setting.limits
-        if self._setting.grammar is None:
-            return None
-        return RegionReader(
-            self._setting.grammar,
-            starts_open=starts_open,
-            split=split,
-            header_cap=limits.header,
-            run_cap=limits.marker_run,
-            replay_cap=limits.channel_text,
-        )
-
-    def _unknown_start(self) -> UnknownStart | None:
-        setting = self._setting
-        acts = setting.policy.enforces(Finding.REASONING_LEAK) and setting.policy.enforces(Finding.BOUNDARY_TOKEN)
-        if setting.raw or not setting.starts_open or setting.thinking_off or not acts:
-            return None
-        probe = self._reader(starts_open=True, split=False)
-        return UnknownStart(probe, cap=setting.limits.unknown_start) if probe else None
-
-    def _new_promotion(self) -> Promotion | None:
-        setting = self._setting
-        wanted = setting.policy.promote_reasoning == "thinking_off" and setting.promotable and not setting.hidden
-        if not (wanted and setting.thinking_off and setting.policy.enforces(Finding.ANSWER_IN_REASONING)):
-            return None
-        return Promotion(cap=setting.limits.promote)
-
-    def _new_dedup(self) -> Dedup:
-        setting, rules = self._setting, self._setting.policy.dedup
-        hold = rules.enabled and setting.wanted and not setting.hidden
-        return Dedup(
-            hold=hold and setting.policy.enforces(Finding.DUPLICATE_SUPPRESSED),
-            trim=rules.match == "trim",
-            min_length=rules.min_length,
-            cap=setting.limits.dedup,
-            counts=self._tally.dedup,
-        )
-
     # ------------------------------------------------------------------ the answer, piece by piece
 
     def push(self, reasoning: str, content: str) -> list[Piece] | None:
-        """One delta, its reasoning before its content; returns what goes out, None when that is the delta as it came."""
+        """One delta, its reasoning before its content; returns what goes out, None: the delta as it came."""
         if self._plain and not self._promotion and not self._start:
             if not content and self._reasoning and not (self._content and self._content.held):
                 self._left = False
                 segments = self._reasoning.feed(reasoning)
                 if len(segments) == 1 and segments[0] == (REASONING, reasoning):
-                    self._thought = True
                     self._dedup.reasoning(reasoning)
                     return None
                 out: list[Piece] = []
@@ -110,6 +71,7 @@ class Pipeline:
             if not reasoning and self._content and self._left and not self._dedup.on:
                 segments = self._content.feed(content)
                 if self._said and len(segments) == 1 and segments[0] == (CONTENT, content):
+                    self._leaking = False
                     return None
                 out = []
                 self._take(segments, CONTENT, out)
@@ -133,16 +95,28 @@ class Pipeline:
     def _unless_same(self, out: list[Piece], reasoning: str, content: str) -> list[Piece] | None:
         out = _joined(out)
         came = (REASONING, reasoning) if reasoning else (CONTENT, content)
-        return None if out == [came] or (not out and not reasoning and not content) else out
+        return None if out == [came] else out
 
-    def join(self, channel: str, text: str) -> str:
-        """Join surrogate halves that were cut between two deltas of one field (S10)."""
-        return self._joiners.setdefault(channel, SurrogateJoiner()).feed(text)
+    def join(self, reasoning: str, content: str) -> tuple[str, str]:
+        """The delta with the surrogate halves joined that were cut between two deltas of one field (S10)."""
+        self.joins = True
+        reasoning = self._joiners[REASONING].feed(reasoning)
+        if content:  # the half of a thought that is over waits for nothing
+            reasoning += self._joiners[REASONING].finish()
+        return reasoning, self._joiners[CONTENT].feed(content)
+
+    def refusal(self) -> list[Piece]:
+        """The client is told a refusal: the reasoning is not the answer, and the answer is not empty."""
+        out: list[Piece] = []
+        self._said = True
+        self._keep_as_reasoning(out)
+        return out
 
     def tool_call(self) -> list[Piece]:
         """The engine's own tool call is next: everything held goes out before it, in its channel."""
         out: list[Piece] = []
         self._tools = True
+        self._end_halves(out)
         self._end_start(out, length=False)
         self._settle_fields(out)
         if self._reasoning and not self._left:
@@ -155,13 +129,10 @@ class Pipeline:
     def finish(self, *, stopped: bool, length: bool, promotable: bool) -> list[Piece]:
         """The answer has ended; called once, before its finish event is written.
 
-        `stopped`: by itself. `length`: by the token limit. `promotable`: neither refusal nor a stop string ended it.
+        `stopped`: by itself. `length`: by the token limit. `promotable`: no stop string, filter or abort ended it.
         """
         out: list[Piece] = []
-        for channel, joiner in self._joiners.items():
-            rest = joiner.finish()
-            if rest:
-                (self._push_reasoning if channel == REASONING else self._push_content)(rest, out)
+        self._end_halves(out)
         self._end_start(out, length=length)
         for reader, origin in ((self._reasoning, REASONING), (self._content, CONTENT)):
             if reader:
@@ -171,15 +142,20 @@ class Pipeline:
         self._conclude(stopped=stopped, length=length)
         return _joined(out)
 
-    def release(self) -> list[Piece]:
-        """The answer broke off: what is held goes out in its channel; nothing is suppressed (contract rule 6)."""
+    def release(self, *, read: bool) -> list[Piece]:
+        """The answer broke off: what is held goes out in its channel; nothing is suppressed (contract rule 6).
+
+        `read` False: as it came, because the reading has failed; the pipeline is of no use afterwards.
+        """
         out: list[Piece] = []
-        self._end_start(out, length=False)
-        self._settle_fields(out)
+        if read:
+            self._end_halves(out)
+            self._end_start(out, length=False)
+            self._settle_fields(out)
         self._keep_as_reasoning(out)
         out.extend((CONTENT, text) for text in self._dedup.release())
         self._dedup.off()
-        return _joined(out)
+        return _joined(out if read else [*out, *self._as_it_came()])
 
     # ------------------------------------------------------------------ fields
 
@@ -222,9 +198,22 @@ class Pipeline:
         else:
             self._read_content(rest, out)
 
+    def _end_halves(self, out: list[Piece]) -> None:
+        """A surrogate half that waits for its other half waits no more."""
+        if half := self._joiners[REASONING].finish():
+            self._push_reasoning(half, out)
+        if half := self._joiners[CONTENT].finish():
+            self._push_content(half, out)
+
     def _end_start(self, out: list[Piece], *, length: bool) -> None:
         if self._start:
             self._started(*self._start.settle(length=length), out)
+
+    def _as_it_came(self) -> list[Piece]:
+        reasoning = self._reasoning.held if self._reasoning else ""
+        content = self._content.held if self._content else ""
+        start = self._start.release() if self._start else ""
+        return [piece for piece in ((REASONING, reasoning), (CONTENT, content + start)) if piece[1]]
 
     def _settle_fields(self, out: list[Piece]) -> None:
         for reader, origin in ((self._reasoning, REASONING), (self._content, CONTENT)):
@@ -242,7 +231,7 @@ class Pipeline:
             elif isinstance(text, Decision):
                 self._on_marker(text, origin, out)
             elif channel == TOOL:
-                self._on_tool_text(text, out)
+                self._on_tool_text(text, origin, out)
             elif self._setting.raw:
                 self._on_raw(channel, text, out)
             else:
@@ -253,7 +242,7 @@ class Pipeline:
         if channel == REPLAY:
             self._replay(text, out)
         elif channel == FOREIGN:
-            self._foreign(text, out)
+            self._foreign(text, CONTENT, out)
         else:
             self._to(channel, text, out)
 
@@ -263,7 +252,7 @@ class Pipeline:
             self._replay(text, out)
             return
         if channel == FOREIGN:
-            self._foreign(text, out)
+            self._foreign(text, origin, out)
             return
         finding = Finding.REASONING_LEAK if origin == CONTENT else Finding.ANSWER_IN_REASONING
         if not self._leaking and not text.isspace():
@@ -285,11 +274,11 @@ class Pipeline:
         if not policy.enforces(finding) or (decision.group in _THOUGHT_MARKERS and not policy.enforces(moved)):
             self._to(origin, decision.text, out)
 
-    def _on_tool_text(self, text: str, out: list[Piece]) -> None:
-        """A tool region in the text is the client's: content, never compared with the reasoning."""
-        if self._dedup.on:
+    def _on_tool_text(self, text: str, origin: str, out: list[Piece]) -> None:
+        """A tool region stays in its field (contract rule 5); in content it is never compared with the reasoning."""
+        if origin == CONTENT and self._dedup.on:
             self._settle_dedup(out, stopped=True)
-        self._to_content(text, out)
+        self._to(origin, text, out)
 
     def _replay(self, text: str, out: list[Piece]) -> None:
         if not self._leaking:
@@ -301,14 +290,14 @@ class Pipeline:
             self._said = True
             out.append((REPLAY, text))
 
-    def _foreign(self, text: str, out: list[Piece]) -> None:
+    def _foreign(self, text: str, origin: str, out: list[Piece]) -> None:
         if not self._leaking:
             self._leaking = True
-            self._tally.add(Finding.ROLE_TOKEN, "suppressed", where=CONTENT)
+            self._tally.add(Finding.ROLE_TOKEN, "suppressed", where=origin)
         if self._setting.policy.enforces(Finding.ROLE_TOKEN):
             self._tally.characters_suppressed += len(text)
         else:
-            self._to_content(text, out)
+            self._to(origin, text, out)
 
     # ------------------------------------------------------------------ to the client
 
@@ -335,7 +324,6 @@ class Pipeline:
 
     def _send_reasoning(self, texts: list[str] | tuple[str], out: list[Piece]) -> None:
         for text in texts:
-            self._thought = True
             self._dedup.reasoning(text)
             out.append((REASONING, text))
 
@@ -350,14 +338,12 @@ class Pipeline:
     # ------------------------------------------------------------------ the end
 
     def _end_promotion(self, out: list[Piece], *, is_answer: bool) -> None:
-        if self._promotion is None or not is_answer:
+        if self._promotion is None or not is_answer or not self._promotion.spoken:
             self._keep_as_reasoning(out)
             return
-        texts = self._promotion.release()
-        if any(not text.isspace() for text in texts):
-            self._tally.add(Finding.ANSWER_IN_REASONING, "promoted", where=REASONING)
-            self._said = True
-        out.extend((CONTENT, text) for text in texts)
+        self._tally.add(Finding.ANSWER_IN_REASONING, "promoted", where=REASONING)
+        self._said = self._promotion.hold
+        out.extend((CONTENT, text) for text in self._promotion.release())
 
     def _settle_dedup(self, out: list[Piece], *, stopped: bool) -> None:
         repeats = stopped and self._dedup.repeats
@@ -366,6 +352,8 @@ class Pipeline:
         if suppressed:
             self._tally.add(Finding.DUPLICATE_SUPPRESSED, "suppressed", where=CONTENT)
             self._tally.characters_suppressed += suppressed
+        elif repeats and suppressible(self._setting):
+            self._tally.add(Finding.DUPLICATE_SUPPRESSED, "suppressed", where=CONTENT)
         elif repeats:
             self._tally.add(Finding.DUPLICATE_SUSPECT, "kept", where=CONTENT)
 
@@ -384,5 +372,8 @@ def _joined(pieces: list[Piece]) -> list[Piece]:
         return pieces
     out: list[Piece] = []
     for channel, run in groupby(pieces, key=itemgetter(0)):
-        out.extend(run if channel == REPLAY else [(channel, "".join([text for _, text in run]))])
+        if channel == REPLAY:
+            out.extend(run)
+        else:
+            out.append((channel, "".join([text for _, text in run])))
     return out

@@ -1,4 +1,4 @@
-"""What is known about one exchange before its answer comes: values for the pipeline, from route, request and protocol."""
+"""What is known about one exchange before its answer comes: values from route, request and protocol."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gateway.streams.grammar import Grammar
 class Setting:
     """`grammar` None: nothing is read. `raw`: the content field is the raw text of the model (`source: text`).
 
-    `starts_open`: the thought comes first (a fact of the route). `thinking_off`: the request or the route turned thinking
-    off. `wanted`: the client asked to see the reasoning, so a repeat of it may be suppressed. `hidden`: the client gets
-    no reasoning at all. `promotable`: the dialect's thoughts may be the answer.
+    `starts_open`: the thought comes first (a fact of the route). `thinking_off`: the request or the route turned
+    thinking off. `wanted`: the client asked to see the reasoning, so a repeat of it may be suppressed. `hidden`: the
+    client gets no reasoning at all. `promotable`: the dialect's thoughts may be the answer.
     """
 
     grammar: Grammar | None

@@ -37,9 +37,15 @@ class Tally:
         self.characters_suppressed = 0
 
     def add(
-        self, finding: Finding, action: str, *, marker: str | None = None, rule: str | None = None, where: str | None = None
+        self,
+        finding: Finding,
+        action: str,
+        *,
+        marker: str | None = None,
+        rule: str | None = None,
+        where: str | None = None,
     ) -> None:
-        """Count one finding. Where its mode is observe the action becomes `would_…`; where it is off nothing is counted."""
+        """Count one finding: as `would_…` where its mode is observe, not at all where it is off."""
         mode = self._policy.mode(finding)
         if mode is not Mode.OFF:
             done = action if mode is Mode.ENFORCE or action in _FLAGS else f"would_{action}"
@@ -49,7 +55,12 @@ class Tally:
     def findings(self) -> list[tuple[Row, int]]:
         """Rows with their counts, in the order of the vocabulary."""
         order = list(Finding)
-        return sorted(self.rows.items(), key=lambda item: (order.index(item[0].finding), item[0].action, item[0].marker or ""))
+
+        def place(item: tuple[Row, int]) -> tuple[int, str, str, str]:
+            row = item[0]
+            return order.index(row.finding), row.action, row.marker or "", row.where or ""
+
+        return sorted(self.rows.items(), key=place)
 
     @property
     def leaky(self) -> bool:

@@ -12,13 +12,15 @@ import orjson
 from gateway.errors import IntegrityError
 from gateway.events import REASONING
 from gateway.protocols.chat_request import chat_facts
-from gateway.protocols.protocol import Message, NotThisProtocol, Part, RequestFacts
+from gateway.protocols.protocol import Message, NotThisProtocol, Part, RequestFacts, Said
 from gateway.streams import sse
-from gateway.streams.jsonscan import DROP, Changes, Drop, copy_member, edit, encode_string, loads
+from gateway.streams.jsonscan import DROP, Changes, Drop, copy_member, edit, encode_string, loads, member
 
 REASONING_FIELDS: Final = ("reasoning", "reasoning_content")  # vLLM >= 0.16; vLLM <= 0.11 and SGLang; both between
 _TEXT_FIELDS: Final = (*REASONING_FIELDS, "content")
 _NO_PAYLOAD: Final = ("index", "delta")  # members of a choice that say nothing by themselves
+_REPEATED: Final = ("id", "created", "model")  # members of every chunk, the same in all
+_TOP_NO_PAYLOAD: Final = (*_REPEATED, "object", "choices", "system_fingerprint", "service_tier")
 _Members = dict[str, "bytes | Drop"]
 
 
@@ -78,11 +80,11 @@ class Chat:
             return None
         return _edit_choices(message, changes, "delta" if "delta" in message.parts[0].choice else "message")
 
-    def rewrite(self, message: Message, pieces: dict[int, list[tuple[str, str]]], names: tuple[str, ...]) -> list[bytes]:
+    def rewrite(self, message: Message, pieces: dict[int, list[Said]], names: tuple[str, ...]) -> list[bytes]:
         """The events that say `pieces` (by place) in stead of the parts' own text; other parts keep their bytes.
 
-        Each piece but the last is an event of its own before the frame, so that no event carries two channels and a finish
-        reason comes last. A frame that then says nothing is dropped.
+        Each piece but the last is an event of its own before the frame, so that no event carries two channels and a
+        finish reason comes last; so is reasoning before a tool call. A frame that then says nothing is dropped.
         """
         events: list[bytes] = []
         changes: dict[int, _Members] = {}
@@ -91,8 +93,7 @@ class Chat:
             if part.place not in pieces:
                 says = says or _payload(part) or bool(part.reasoning or part.content)
                 continue
-            says_now = pieces[part.place]
-            before, last = says_now[:-1], says_now[-1] if says_now else None
+            before, last = _split(part, pieces[part.place])
             role = part.fields.get("role") if before else None
             for channel, text in before:
                 events.append(_event(message, part.index, _members(channel, text, names), role=role))
@@ -103,7 +104,7 @@ class Chat:
             events.append(_edit_choices(message, changes, "delta"))
         return events
 
-    def rewrite_body(self, message: Message, pieces: dict[int, list[tuple[str, str]]], names: tuple[str, ...]) -> bytes:
+    def rewrite_body(self, message: Message, pieces: dict[int, list[Said]], names: tuple[str, ...]) -> bytes:
         """The plain body that says `pieces` in stead of the parts' own text."""
         changes: dict[int, _Members] = {}
         for part in message.parts:
@@ -132,7 +133,7 @@ class Chat:
 
     def report_event(self, like: Message | None, report: object) -> bytes:
         """An event of our own that carries the report."""
-        return orjson.dumps(_head(like) | {"choices": [], "integrity": report})
+        return b'{%b,"choices":[],"integrity":%b}' % (_head(like), orjson.dumps(report))
 
     def error_body(self, error: IntegrityError) -> bytes:
         """A gateway error as a plain body."""
@@ -161,11 +162,18 @@ def _part(place: int, choice: dict[str, Any], fields: dict[str, Any]) -> Part:
         reasoning = ""
     if not isinstance(reasoning, str) or not (content is None or isinstance(content, str)):
         raise TypeError("text that is no string")
-    finish = choice.get("finish_reason")
+    index, finish = choice.get("index", place), choice.get("finish_reason")
     return Part(
-        place, choice.get("index", place), reasoning, content or "", names, bool(get("tool_calls") or get("function_call")),
+        place, index, reasoning, content or "", names, bool(get("tool_calls") or get("function_call")),
         bool(get("refusal")), finish, choice.get("stop_reason") if finish else None, fields, choice,
     )  # fmt: skip
+
+
+def _split(part: Part, pieces: list[Said]) -> tuple[list[Said], Said | None]:
+    """The pieces that need events of their own, and the one that stays in the part's frame."""
+    if not pieces or (part.tools and pieces[-1][0] == REASONING):
+        return pieces, None
+    return pieces[:-1], pieces[-1]
 
 
 def _members(channel: str, text: str, names: tuple[str, ...]) -> _Members:
@@ -188,13 +196,14 @@ def _renamed(part: Part, names: tuple[str, ...]) -> _Members:
 
 
 def _payload(part: Part) -> bool:
-    """True when the choice says anything besides its text: a finish reason, a role, a tool call, logprobs, token ids …"""
+    """True when the choice says anything besides its text: a finish reason, a role, a tool call, logprobs, ids …"""
     choice = any(value is not None for name, value in part.choice.items() if name not in _NO_PAYLOAD)
     return choice or any(value is not None for name, value in part.fields.items() if name not in _TEXT_FIELDS)
 
 
 def _top_payload(value: dict[str, Any]) -> bool:
-    return value.get("usage") is not None or value.get("prompt_token_ids") is not None
+    """True when a chunk says anything beside its choices: usage, prompt token ids, or what nobody knows yet."""
+    return any(field is not None for name, field in value.items() if name not in _TOP_NO_PAYLOAD)
 
 
 # ---------------------------------------------------------------------- bytes
@@ -209,16 +218,20 @@ def _changes(members: _Members) -> Changes:
     return {name: value for name, value in members.items()}
 
 
-def _head(like: Message | None) -> dict[str, Any]:
-    """The members that every chunk of an answer repeats."""
-    value = like.value if like else {}
-    head = {"id": value.get("id"), "object": "chat.completion.chunk", "created": value.get("created"), "model": value.get("model")}
-    return {name: field for name, field in head.items() if field is not None}
+def _head(like: Message | None) -> bytes:
+    """The members that every chunk of an answer repeats, in the engine's own bytes."""
+    head = [b'"object":"chat.completion.chunk"']
+    if like:
+        spans = ((name.encode(), member(like.data, (name,))) for name in _REPEATED)
+        head += [b'"%b":%b' % (name, like.data[slice(*span)]) for name, span in spans if span]
+    return b",".join(head)
 
 
-def _event(like: Message | None, index: int, members: _Members, *, role: str | None = None, finish: str | None = None) -> bytes:
+def _event(
+    like: Message | None, index: int, members: _Members, *, role: str | None = None, finish: str | None = None
+) -> bytes:
     fields: _Members = {"role": encode_string(role), **members} if role else members
     delta = b",".join(b'"%b":%b' % (name.encode(), value) for name, value in fields.items() if value is not DROP)
-    head = orjson.dumps(_head(like))[1:-1] + b","
     reason = encode_string(finish) if finish else b"null"
-    return b'{%b"choices":[{"index":%d,"delta":{%b},"logprobs":null,"finish_reason":%b}]}' % (head, index, delta, reason)
+    choice = b'{"index":%d,"delta":{%b},"logprobs":null,"finish_reason":%b}' % (index, delta, reason)
+    return b'{%b,"choices":[%b]}' % (_head(like), choice)

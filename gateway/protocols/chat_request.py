@@ -1,4 +1,4 @@
-"""What a chat request says about thinking and about what its client reads: one table each (contract section 3, reader_spec 5.4)."""
+"""What a chat request says about thinking and about what its client reads (contract section 3, reader_spec 5.4)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from typing import Any, Final
 from gateway.protocols.protocol import RequestFacts
 
 _NO_EFFORT: Final = ("none", "no_think")
-_CONSTRAINTS: Final = ("structured_outputs", "guided_json", "guided_regex", "guided_grammar", "guided_choice", "regex", "ebnf")
+_CONSTRAINTS: Final = (
+    "structured_outputs", "guided_json", "guided_regex", "guided_grammar", "guided_choice", "regex", "ebnf",
+)  # fmt: skip
 
 
 def chat_facts(request: dict[str, Any]) -> RequestFacts:
     """The facts of a chat request; whatever has an unexpected type says nothing."""
-    model = request.get("model")
+    model, kind = request.get("model"), _type_of_thinking(request)
     return RequestFacts(
         model=model if isinstance(model, str) else None,
         stream=request.get("stream") is True,
         thinking=thinking(request),
-        wants_reasoning=request.get("include_reasoning") is True or _type_of_thinking(request) not in (None, "disabled"),
-        hides_reasoning=request.get("include_reasoning") is False or request.get("separate_reasoning") is False,
+        wants_reasoning=request.get("include_reasoning") is True or kind not in (None, "disabled"),
+        hides_reasoning=request.get("include_reasoning") is False,
+        unsplit=request.get("separate_reasoning") is False,
         constrained=_constrained(request),
     )
 

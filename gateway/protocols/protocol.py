@@ -6,9 +6,13 @@ Protocols know nothing of findings, dialects or policies: they name fields, neve
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol as Interface
+from typing import Any
+from typing import Protocol as Interface
 
 from gateway.errors import IntegrityError
+
+Said = tuple[str, str]
+"""One piece of an answer: a channel of `gateway.events`, and its text."""
 
 
 class NotThisProtocol(ValueError):
@@ -19,8 +23,8 @@ class NotThisProtocol(ValueError):
 class Part:
     """What one choice says in one frame (a stream's delta, or the whole message of a plain body).
 
-    `place`: its position in the frame. `index`: the choice it belongs to. `names`: the reasoning fields that carry text, by
-    name. `stop_reason`: as sent, any JSON value. `fields`: the parsed members the text stands in.
+    `place`: its position in the frame. `index`: the choice it belongs to, as sent. `names`: the reasoning fields that
+    carry text, by name. `stop_reason`: as sent, any JSON value. `fields`: the parsed members the text stands in.
     """
 
     place: int
@@ -52,8 +56,9 @@ class RequestFacts:
     """What a request says that matters for its answer.
 
     `thinking`: `on`, `off` or `unknown` (contract section 3). `wants_reasoning`: the client explicitly asked to see it
-    (reader_spec 5.4). `hides_reasoning`: the client asked not to. `constrained`: the answer has to follow a schema, a grammar
-    or a forced tool call, so that a repeat of the reasoning is no accident.
+    (reader_spec 5.4). `hides_reasoning`: the client asked not to. `unsplit`: the client asked for the text with the
+    thought and its markers in it. `constrained`: the answer has to follow a schema, a grammar or a forced tool call, so
+    that a repeat of the reasoning is no accident.
     """
 
     model: str | None
@@ -61,11 +66,12 @@ class RequestFacts:
     thinking: str
     wants_reasoning: bool
     hides_reasoning: bool
+    unsplit: bool
     constrained: bool
 
 
 class WireProtocol(Interface):
-    """One protocol. `pieces` are `(channel, text)` pairs of `gateway.events`; `names` the reasoning fields to write."""
+    """One protocol. `names`: the reasoning fields to write."""
 
     name: str
     done: bytes
@@ -82,10 +88,10 @@ class WireProtocol(Interface):
     def rename(self, message: Message, names: tuple[str, ...]) -> bytes | None:
         """The frame with its reasoning under `names` and nothing else changed; None when it is so already."""
 
-    def rewrite(self, message: Message, pieces: dict[int, list[tuple[str, str]]], names: tuple[str, ...]) -> list[bytes]:
+    def rewrite(self, message: Message, pieces: dict[int, list[Said]], names: tuple[str, ...]) -> list[bytes]:
         """The events that say `pieces` (by place) in stead of the parts' own text; other parts keep their bytes."""
 
-    def rewrite_body(self, message: Message, pieces: dict[int, list[tuple[str, str]]], names: tuple[str, ...]) -> bytes:
+    def rewrite_body(self, message: Message, pieces: dict[int, list[Said]], names: tuple[str, ...]) -> bytes:
         """The plain body that says `pieces` in stead of the parts' own text."""
 
     def add_report(self, body: bytes, report: object) -> bytes:

@@ -1,0 +1,205 @@
+"""What is fixed before the first byte of an answer (contract sections 3 and 5), and how it ends (reader_spec 3)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.errors import EngineTruncated, FrameTooLarge, IntegrityError
+from gateway.exchange.reading import NOTHING_SAID, ExchangeReading, came, effective_policy, reason_of
+from gateway.exchange.route import Overrides, RouteRules
+from gateway.findings import Finding
+from gateway.integrity.pipeline import Piece
+from gateway.policy import Dedup, Mode, Profile, ReasoningField, policy_for
+from gateway.protocols.protocol import NotThisProtocol, Part
+from tests.exchange.driver import chat, dialect, route
+
+NONE, BOTH = ReasoningField.NONE, ReasoningField.BOTH
+
+
+def reading_of(rules: RouteRules, **request: Any) -> ExchangeReading:
+    """The reading of a request on a route."""
+    return ExchangeReading(protocol=chat(), facts=chat().facts(request), rules=rules, policy=rules.policy)
+
+
+def said(rules: RouteRules, text: str, **request: Any) -> list[Piece]:
+    """What a choice makes of a content that ends by itself."""
+    pipeline = reading_of(rules, **request).pipeline()
+    pieces = pipeline.push("", text)
+    ended = pipeline.finish(stopped=True, length=False, promotable=True)
+    return [*(came("", text) if pieces is None else pieces), *ended]
+
+
+def part(**changes: Any) -> Part:
+    """A part that ends a choice."""
+    values: dict[str, Any] = dict.fromkeys(("tools", "refusal"), False) | dict.fromkeys(("reasoning", "content"), "")
+    values |= {"place": 0, "index": 0, "names": (), "finish": "stop", "stop_reason": None, "fields": {}, "choice": {}}
+    return Part(**values | changes)
+
+
+# ---------------------------------------------------------------------- the policy of one exchange
+
+
+@pytest.mark.parametrize(
+    ("field", "override", "result"),
+    [
+        (BOTH, None, BOTH),
+        (BOTH, ReasoningField.REASONING, ReasoningField.REASONING),
+        (BOTH, NONE, NONE),
+        (NONE, BOTH, NONE),  # cannot be lifted
+        (NONE, ReasoningField.AS_UPSTREAM, NONE),
+    ],
+)
+def test_a_request_narrows_the_reasoning_field(
+    field: ReasoningField, override: ReasoningField | None, result: ReasoningField
+) -> None:
+    policy = policy_for(Profile.REPAIR, reasoning_field=field)
+    assert effective_policy(policy, Overrides(reasoning_field=override)) == policy.with_field(result)
+
+
+def test_observe_leaves_the_field_to_the_engine_whatever_a_request_says() -> None:
+    policy = policy_for(Profile.OBSERVE)
+    assert effective_policy(policy, Overrides(reasoning_field=BOTH, observe=True)) == policy
+
+
+def test_an_observed_exchange_keeps_what_the_route_says_of_findings_and_repeats() -> None:
+    chosen: dict[str, Any] = {"findings": {Finding.BOUNDARY_TOKEN: Mode.OFF}, "dedup": Dedup(match="exact")}
+    policy = policy_for(Profile.FULL, promote_reasoning="never", on_internal_error="error", **chosen)
+    assert effective_policy(policy, Overrides(observe=True)) == policy_for(Profile.OBSERVE, **chosen)
+
+
+def test_an_observed_exchange_still_hides_what_the_route_hides() -> None:
+    policy = effective_policy(policy_for(Profile.FULL, reasoning_field=NONE), Overrides(observe=True))
+    assert (policy.profile, policy.reasoning_field) == (Profile.OBSERVE, NONE)
+    assert not ExchangeReading(protocol=chat(), facts=NOTHING_SAID, rules=route(), policy=policy).observe
+
+
+# ---------------------------------------------------------------------- names, faults, ends, report
+
+
+@pytest.mark.parametrize(
+    ("field", "names", "hidden"),
+    [
+        (BOTH, ("reasoning", "reasoning_content"), False),
+        (ReasoningField.REASONING, ("reasoning",), False),
+        (ReasoningField.REASONING_CONTENT, ("reasoning_content",), False),
+        (ReasoningField.AS_UPSTREAM, None, False),
+        (NONE, (), True),
+    ],
+)
+def test_the_reasoning_field_is_a_list_of_names(
+    field: ReasoningField, names: tuple[str, ...] | None, hidden: bool
+) -> None:
+    reading = reading_of(route(reasoning_field=field))
+    assert (reading.names, reading.hidden, reading.observe) == (names, hidden, False)
+
+
+@pytest.mark.parametrize(
+    ("policy", "ours", "theirs"),
+    [({}, True, True), ({"on_internal_error": "error"}, False, True), ({"reasoning_field": NONE}, False, False)],
+)
+def test_bytes_go_out_unread_unless_something_is_owed(policy: dict[str, Any], ours: bool, theirs: bool) -> None:
+    reading = reading_of(route(**policy))
+    assert (reading.may_pass(internal=True), reading.may_pass(internal=False)) == (ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (NotThisProtocol("no chat completion"), "no_chat_completion"),
+        (FrameTooLarge("x"), "frame_too_large"),
+        (EngineTruncated("x"), "upstream_truncated"),
+        (IntegrityError("x"), "internal"),
+        (KeyError("model text"), "internal"),
+    ],
+)
+def test_why_bytes_went_unread_is_a_name_from_a_closed_list(fault: Exception, reason: str) -> None:
+    assert reason_of(fault) == reason
+
+
+@pytest.mark.parametrize(
+    ("ended", "stopped", "length", "promotable"),
+    [
+        ({"finish": "stop"}, True, False, True),
+        ({"finish": "stop", "stop_reason": 151645}, True, False, True),
+        ({"finish": "stop", "stop_reason": "END"}, True, False, False),
+        ({"finish": "tool_calls"}, True, False, False),
+        ({"finish": "function_call"}, True, False, False),
+        ({"finish": "length"}, False, True, False),
+        ({"finish": "content_filter"}, False, False, False),
+        ({"finish": "abort"}, False, False, False),
+        ({"finish": None}, False, False, False),
+        ({"finish": {"odd": 1}}, False, False, False),
+    ],
+)
+def test_a_finish_reason_says_whether_the_model_stopped_by_itself(
+    ended: dict[str, Any], stopped: bool, length: bool, promotable: bool
+) -> None:
+    expected = {"stopped": stopped, "length": length, "promotable": promotable}
+    assert ExchangeReading.ending(part(**ended)) == expected
+
+
+def test_the_report_names_the_profile_the_dialect_and_the_source() -> None:
+    common: dict[str, Any] = {"attempts": 1, "findings": []}
+    assert reading_of(route("gemma4", profile=Profile.REPAIR)).report() == {
+        "profile": "repair", "dialect": "gemma4", "source": "fields", **common,
+    }  # fmt: skip
+    assert reading_of(route("none", source="text")).report() == {
+        "profile": "full", "dialect": "none", "source": "text", **common,
+    }  # fmt: skip
+
+
+def test_a_fault_is_kept_as_type_and_place_and_never_as_text() -> None:
+    reading = reading_of(route())
+    try:
+        raise KeyError("secret")
+    except KeyError as fault:
+        reading.note_fault(fault)
+    assert reading.fault is not None
+    assert reading.fault.startswith("KeyError at test_reading.py:")
+    assert "secret" not in reading.fault
+
+
+# ---------------------------------------------------------------------- where an answer starts, what is read at all
+
+THOUGHT = [("reasoning", "t"), ("content", "a")]
+
+
+@pytest.mark.parametrize(
+    ("rules", "request_", "text", "pieces"),
+    [
+        (route(source="text", starts_in="reasoning"), {}, "t</think>a", THOUGHT),
+        (route(source="text"), {}, "<think>t</think>a", THOUGHT),
+        (route("kimi_k3", source="text"), {}, "t<|close|>think<|sep|>a", [("content", "t<|close|>think<|sep|>a")]),
+        # the request turned thinking off: the prompt has closed the thought, whatever the route says (reader_spec 3)
+        (route(source="text", starts_in="reasoning"), {"reasoning_effort": "none"}, "a", [("content", "a")]),
+        (route(source="text", starts_in="reasoning", thinking_default="off"), {}, "a", [("content", "a")]),
+        (route(starts_in="reasoning"), {"thinking": {"type": "disabled"}}, "t\n</think>a", [("content", "t\na")]),
+        (route(source="text", starts_in="content"), {}, "t </think>a", [("content", "t </think>a")]),
+        # SGLang's `separate_reasoning: false` keeps its meaning (contract 3), but does not lift `none`
+        (route(), {"separate_reasoning": False}, "<think>t</think>a", [("content", "<think>t</think>a")]),
+        (route(reasoning_field=NONE), {"separate_reasoning": False}, "<think>t</think>a", THOUGHT),
+        (route("none"), {}, "<think>t</think>a", [("content", "<think>t</think>a")]),
+    ],
+)
+def test_route_and_request_decide_where_an_answer_starts(
+    rules: RouteRules, request_: dict[str, Any], text: str, pieces: list[Piece]
+) -> None:
+    assert said(rules, text, **request_) == pieces
+
+
+def test_a_dialect_whose_raw_text_starts_in_a_thought_is_read_so_where_nothing_else_is_said() -> None:
+    found = dialect("think")
+    assert found
+    rules = route(source="text", read_as=replace(found, starts_in="reasoning"))
+    assert said(rules, "t</think>a") == THOUGHT
+    assert said(rules, "a", chat_template_kwargs={"thinking": False}) == [("content", "a")]
+    assert said(route(read_as=replace(found, starts_in="reasoning")), "a") == [
+        ("content", "a")
+    ]  # fields: the engine split
+
+
+def test_a_request_that_cannot_be_read_says_nothing() -> None:
+    assert chat().facts({}) == NOTHING_SAID

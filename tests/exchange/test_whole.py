@@ -1,0 +1,252 @@
+"""Plain answers. Bodies are those of vLLM 0.33 (reference/vllm.md 3.2); contract section 5 decides what comes out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.errors import IntegrityError
+from gateway.exchange import Overrides
+from gateway.limits import Limits
+from gateway.policy import Mode, Profile, ReasoningField
+from tests.exchange.driver import BOTH, OFF, WANTED, dialect, message, opened, plain, route
+
+# reference/vllm.md 3.2, with a content
+VLLM = (
+    b'{"id":"chatcmpl-ID","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":'
+    b'"assistant","content":"42 < 43","refusal":null,"annotations":null,"audio":null,"function_call":null,'
+    b'"reasoning":null},'
+    b'"logprobs":null,"finish_reason":"stop","stop_reason":null,"token_ids":null,"routed_experts":null,"weight_versions":'
+    b'null}],"service_tier":null,"system_fingerprint":null,"usage":{"prompt_tokens":1,"total_tokens":3,'
+    b'"completion_tokens":2,"prompt_tokens_details":null,"completion_tokens_details":null},"prompt_logprobs":null,'
+    b'"prompt_token_ids":null,"prompt_text":null,"kv_transfer_params":null,"ec_transfer_params":null,"metrics":null}'
+)
+CALL = [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+
+
+def fields(body: bytes) -> dict[str, Any]:
+    """The message of the first choice."""
+    found: dict[str, Any] = json.loads(body)["choices"][0]["message"]
+    return found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        VLLM,
+        b' {"choices" : [ { "index":0, "message":{"content":"a","n":1.10,"e":1E5} } ]\n}\n',
+        b'{"choices":[{"message":{"content":"a"}}],"big":123456789012345678901234567890}',
+        b'{"choices":[{"message":{"content":"caf\\u00e9 \\ud83d\\ude00 \\/"},"finish_reason":"stop","x":NaN}]}',
+        b'{"choices":[{"message":{"content":null,"tool_calls":[]},"finish_reason":"stop"}]}',
+        b'{"object":"error","message":"not a completion"}',
+        b'{"error":{"message":"m","code":500}}',
+    ],
+)
+def test_a_body_that_needs_no_change_keeps_every_byte(body: bytes) -> None:
+    answer = plain(body)
+    assert (answer.body, answer.complete, answer.uninspected) == (body, True, {})
+
+
+def test_a_changed_body_keeps_the_bytes_around_its_text() -> None:
+    body = VLLM.replace(b"42 < 43", b"<think>t</think>42").replace(b'"created":1,', b'"created": 1.10,')
+    changed = body.replace(b"<think>t</think>42", b"42").replace(
+        b'"reasoning":null', b'"reasoning":"t","reasoning_content":"t"'
+    )
+    answer = plain(body)
+    assert fields(answer.body) == fields(changed)
+    assert answer.body.replace(b'"reasoning":"t","reasoning_content":"t"', b"") == changed.replace(
+        b'"reasoning":"t","reasoning_content":"t"', b""
+    )
+    assert answer.headers == {"X-Integrity-Findings": "reasoning_leak=1,boundary_token=2"}
+
+
+NAMINGS: list[dict[str, str | None]] = [
+    {"reasoning": "t"},
+    {"reasoning_content": "t"},
+    {"reasoning": "t", "reasoning_content": "t"},
+    {"reasoning": "t", "reasoning_content": None},
+    {"reasoning": None, "reasoning_content": "t"},
+]
+
+
+@pytest.mark.parametrize("sent", NAMINGS)
+@pytest.mark.parametrize(
+    ("field", "names"),
+    [
+        (ReasoningField.BOTH, BOTH),
+        (ReasoningField.REASONING, BOTH[:1]),
+        (ReasoningField.REASONING_CONTENT, BOTH[1:]),
+        (ReasoningField.NONE, ()),
+    ],
+)
+def test_reasoning_goes_out_under_the_names_of_the_route(
+    sent: dict[str, str | None], field: ReasoningField, names: tuple[str, ...]
+) -> None:
+    answer = plain(message(**sent, content="c"), route(reasoning_field=field))
+    got = {name: text for name, text in fields(answer.body).items() if text is not None}
+    assert got == {"role": "assistant", "content": "c"} | dict.fromkeys(names, "t")
+
+
+@pytest.mark.parametrize("sent", NAMINGS)
+def test_as_upstream_leaves_the_name_alone(sent: dict[str, str | None]) -> None:
+    body = message(**sent, content="c")
+    assert plain(body, route(reasoning_field=ReasoningField.AS_UPSTREAM)).body == body
+
+
+@pytest.mark.parametrize(("sent", "used"), [({}, "reasoning"), ({"reasoning_content": "r"}, "reasoning_content")])
+def test_as_upstream_uses_the_engines_name_for_what_it_moves(sent: dict[str, str], used: str) -> None:
+    body = message(**sent, content="<think>t</think>c")
+    answer = plain(body, route(reasoning_field=ReasoningField.AS_UPSTREAM))
+    assert fields(answer.body) == {"role": "assistant", used: sent.get(used, "") + "t", "content": "c"}
+
+
+def test_reasoning_that_differs_between_the_two_names_goes_on_untouched() -> None:
+    body = message(reasoning="a", reasoning_content="b", content="<think>c</think>")
+    answer = plain(body)
+    assert (answer.body, answer.uninspected) == (body, {"no_chat_completion": 1})
+
+
+@pytest.mark.parametrize("body", [message(reasoning="a", reasoning_content="b"), b"no json", b"[]"])
+def test_what_cannot_be_read_does_not_go_out_where_reasoning_is_hidden(body: bytes) -> None:
+    exchange = opened({}, route(reasoning_field=ReasoningField.NONE))
+    exchange.head(status=200, content_type="application/json", content_encoding=None)
+    exchange.data(body)
+    with pytest.raises(IntegrityError, match="could not read"):
+        exchange.end()
+
+
+@pytest.mark.parametrize("body", [b"no json", b"", b'{"choices":', b'"text"', b'{"choices":[{"text":"a"}]}'])
+def test_what_is_no_body_of_the_protocol_goes_on_untouched_and_is_counted(body: bytes) -> None:
+    answer = plain(body, overrides=Overrides(report=True))
+    assert (answer.body, answer.complete, sum(answer.uninspected.values())) == (body, True, 1)
+    assert not answer.exchange.inspected
+
+
+def test_every_choice_is_read() -> None:
+    choices = [{"index": i, "message": {"content": "<think>t</think>a"}, "finish_reason": "stop"} for i in range(3)]
+    answer = plain(json.dumps({"choices": choices}).encode(), route(limits=Limits(choices=2)))
+    texts = [choice["message"]["content"] for choice in json.loads(answer.body)["choices"]]
+    assert texts == ["a", "a", "<think>t</think>a"]  # past the cap as it came
+    assert (answer.uninspected, answer.findings["reasoning_leak/moved"]) == ({"choice_index": 1}, 2)
+
+
+@pytest.mark.parametrize(
+    ("sent", "finish", "said"),
+    [
+        ({"reasoning": "42."}, "stop", ("", "42.")),
+        ({"reasoning": "42.", "content": ""}, "stop", ("", "42.")),
+        ({"reasoning": "42.", "refusal": "no"}, "stop", ("42.", "")),
+        ({"reasoning": "42.", "tool_calls": CALL}, "stop", ("42.", "")),
+        ({"reasoning": "42."}, "length", ("42.", "")),
+        ({"reasoning": "\n"}, "stop", ("\n", "")),
+    ],
+)
+def test_with_thinking_off_reasoning_alone_is_the_answer(
+    sent: dict[str, Any], finish: str, said: tuple[str, str]
+) -> None:
+    answer = plain(message(finish, **{"content": None, **sent}), request=OFF)
+    assert answer.said == said
+    assert ("answer_in_reasoning/promoted" in answer.findings) is (said == ("", "42."))
+
+
+def test_a_stop_string_as_stop_reason_is_no_answer() -> None:
+    body = message(reasoning="42.").replace(b'"finish_reason":"stop"', b'"finish_reason":"stop","stop_reason":"END"')
+    answer = plain(body, request=OFF)
+    assert (answer.said, answer.findings) == (("42.", ""), {"empty_response/flagged": 1})
+
+
+def test_a_skipped_channel_is_said_again_as_content() -> None:
+    answer = plain(
+        message(content=None, reasoning="Hi.<|close|>response<|sep|><|close|>message<|sep|>"), route("kimi_k3")
+    )
+    assert answer.said == ("Hi.", "Hi.")
+
+
+def test_an_exact_repeat_of_wanted_reasoning_leaves_an_empty_content() -> None:
+    answer = plain(message(reasoning="Say hi.", content="\n\nSay hi."), request=WANTED)
+    assert fields(answer.body)["content"] == ""
+    assert answer.findings == {"duplicate_suppressed/suppressed": 1}
+    assert answer.exchange.tally.characters_suppressed == 9
+
+
+def test_the_promised_thought_is_found_in_content() -> None:
+    rules = route(starts_in="reasoning")
+    assert plain(message(content="t</think>a"), rules).said == ("t", "a")
+    assert plain(message("length", content="t"), rules).said == ("t", "")
+    assert plain(message(content="t"), rules).said == ("", "t")
+
+
+def test_raw_text_is_split_and_its_own_markers_are_no_finding() -> None:
+    answer = plain(message(content="<think>t</think>a<|im_end|>"), route(source="text"))
+    assert (answer.said, answer.findings, answer.headers) == (("t", "a"), {}, {})
+
+
+def test_a_half_of_a_character_alone_at_the_end_becomes_the_replacement_character() -> None:
+    body = b'{"choices":[{"message":{"reasoning":"r\\ud83d","content":"a\\ud83d"},"finish_reason":"stop"}]}'
+    answer = plain(body)
+    assert (answer.said, answer.findings) == (("r\ufffd", "a\ufffd"), {})
+
+
+def test_a_half_of_a_character_inside_the_text_stays_as_it_is() -> None:
+    body = b'{"choices":[{"message":{"content":"\\ud83d a"},"finish_reason":"stop"}]}'
+    assert plain(body).body == body
+
+
+def test_the_report_stands_at_the_top_level() -> None:
+    answer = plain(message("length", content="a"), overrides=Overrides(report=True))
+    assert json.loads(answer.body)["integrity"] == {
+        "profile": "full", "dialect": "think", "source": "fields", "attempts": 1,
+        "findings": [{"finding": "truncated", "action": "flagged", "count": 1, "where": "content"}],
+    }  # fmt: skip
+    assert answer.headers == {"X-Integrity-Findings": "truncated=1"}
+
+
+@pytest.mark.parametrize(
+    ("body", "rules", "counted"),
+    [
+        (message(content="<think>t</think>a"), {},
+         {"reasoning_leak/would_moved": 1, "boundary_token/would_stripped": 2}),
+        (message(content="t</think>a"), {"starts_in": "reasoning"},
+         {"reasoning_leak/would_moved": 1, "boundary_token/would_stripped": 1}),
+        (message(content="<think>t</think>a"), {"source": "text"}, {}),
+        (b'{"choices":[{"message":{"content":"a\\ud83d"},"finish_reason":"stop"}]}', {}, {}),
+    ],
+)  # fmt: skip
+def test_observe_adds_the_report_that_was_asked_for_and_changes_nothing_else(
+    body: bytes, rules: dict[str, Any], counted: dict[str, int]
+) -> None:
+    observed = route(profile=Profile.OBSERVE, **rules)
+    answer = plain(body, observed)
+    assert (answer.body, answer.headers, answer.findings) == (body, {}, counted)
+    reported = plain(body, observed, overrides=Overrides(report=True))
+    assert reported.body.startswith(body[:-1] + b',"integrity":{"profile":"observe"')
+    assert bool(reported.headers) is bool(counted)
+
+
+class Cap(int):
+    """The deliberate fault of our own code in these tests."""
+
+    def __radd__(self, other: int) -> int:
+        raise RuntimeError("a broken cap")
+
+
+def test_a_fault_of_ours_forwards_the_body_or_fails_as_the_policy_says() -> None:
+    body = message(content="<|channel|>analysis<|message|>t")
+    limits = Limits(header=Cap(9))
+    assert dialect("harmony")
+    answer = plain(body, route("harmony", limits=limits))
+    assert (answer.body, answer.uninspected) == (body, {"internal": 1})
+    assert answer.exchange.fault is not None
+    assert answer.exchange.fault.startswith("RuntimeError at test_whole.py:")
+    for policy in ({"on_internal_error": "error"}, {"reasoning_field": ReasoningField.NONE}):
+        with pytest.raises(IntegrityError, match="could not read"):
+            plain(body, route("harmony", limits=limits, **policy))
+
+
+def test_what_is_only_observed_stays_where_it_was() -> None:
+    body = message(content="a<think>t</think>b\n</think>c")
+    modes = {"reasoning_leak": Mode.OBSERVE, "boundary_token": Mode.OBSERVE}
+    answer = plain(body, route(findings=modes))
+    assert (answer.body, answer.findings) == (body, {"boundary_token/would_stripped": 1})

@@ -1,0 +1,96 @@
+"""Settings and short runs for the tests of this floor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+from gateway.integrity.pipeline import Piece, Pipeline
+from gateway.integrity.setting import Setting
+from gateway.integrity.tally import Tally
+from gateway.limits import Limits
+from gateway.policy import Profile, policy_for
+from gateway.rulebook.compile import compile_dialect
+from gateway.rulebook.load import load_rulebook
+from gateway.streams.grammar import Grammar
+
+LIMITS = Limits()
+R, C = "reasoning", "content"
+
+
+@cache
+def grammar(name: str) -> Grammar | None:
+    """The grammar of a shipped dialect; None for `none`."""
+    found = load_rulebook().resolve(name, engine="vllm").dialect
+    return compile_dialect(found) if found else None
+
+
+def setting(
+    name: str = "think",
+    *,
+    profile: Profile = Profile.FULL,
+    raw: bool = False,
+    starts_open: bool = False,
+    thinking_off: bool = False,
+    wanted: bool = False,
+    hidden: bool = False,
+    promotable: bool = True,
+    limits: Limits = LIMITS,
+    **policy: object,
+) -> Setting:
+    """A setting; `policy` goes over the defaults of the profile."""
+    return Setting(
+        grammar=grammar(name),
+        raw=raw,
+        starts_open=starts_open,
+        thinking_off=thinking_off,
+        wanted=wanted,
+        hidden=hidden,
+        promotable=promotable,
+        policy=policy_for(profile, **policy),
+        limits=limits,
+    )
+
+
+class Run:
+    """One choice. `sent` collects what the client gets, `counted` what the report says."""
+
+    def __init__(self, given: Setting) -> None:
+        self.tally = Tally(given.policy)
+        self.pipeline = Pipeline(given, self.tally)
+        self.sent: list[Piece] = []
+
+    def push(self, *deltas: tuple[str, str]) -> Run:
+        """Deltas of `(reasoning, content)`."""
+        for reasoning, content in deltas:
+            pieces = self.pipeline.push(reasoning, content)
+            came = [piece for piece in ((R, reasoning), (C, content)) if piece[1]]
+            self.take(came if pieces is None else pieces)
+        return self
+
+    def take(self, pieces: Iterable[Piece]) -> Run:
+        """What a call let go."""
+        self.sent += pieces
+        return self
+
+    def finish(self, reason: str = "stop") -> Run:
+        """The end, by a finish reason."""
+        ended = {"stopped": reason in ("stop", "tool_calls"), "length": reason == "length"}
+        return self.take(self.pipeline.finish(**ended, promotable=reason == "stop"))
+
+    @property
+    def said(self) -> tuple[str, str]:
+        """Reasoning and content as the client joins them."""
+        return self._text(R), self._text(C, "replay")
+
+    @property
+    def counted(self) -> dict[str, int]:
+        """`finding/action` to its count."""
+        counts: dict[str, int] = {}
+        for row, count in self.tally.findings:
+            key = f"{row.finding}/{row.action}"
+            counts[key] = counts.get(key, 0) + count
+        return counts
+
+    def _text(self, *channels: str) -> str:
+        return "".join([text for channel, text in self.sent if channel in channels])

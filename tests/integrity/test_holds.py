@@ -1,0 +1,25 @@
+"""The declared windows, as the page `docs/holding.md` and the hold metrics are made from them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from gateway.integrity.holds import HOLDS, Hold
+from gateway.limits import Limits
+
+RULE_8 = {"marker", "dedup", "promote", "unknown_start"}  # of contract rule 8, what this version does
+OF_THE_READER = {"header", "quoted_end"}  # a marker that needs more text to be told
+
+
+def test_only_the_windows_of_the_contract_are_declared() -> None:
+    assert {hold.cause for hold in HOLDS} == RULE_8 | OF_THE_READER
+
+
+def test_every_window_has_a_cap_of_its_own_in_the_limits() -> None:
+    caps = {field.name for field in dataclasses.fields(Limits)}
+    assert {hold.cap for hold in HOLDS if hold.cause != "marker"} <= caps
+
+
+def test_a_window_says_what_it_holds_why_and_until_when() -> None:
+    assert not [hold for hold in HOLDS if not all(dataclasses.astuple(hold))]
+    assert isinstance(HOLDS[0], Hold)
