@@ -23,6 +23,7 @@ from gateway.server.config_check import SCHEMA, Problem
 
 _ROUTE: Mapping[str, Any] = SCHEMA["$defs"]["route"]["properties"]
 _ACTING = frozenset(finding.value for finding in Finding)
+_RULES = ("source", "starts_in", "thinking_default", "engine")  # route keys that `RouteRules` has under the same name
 _OBSERVE = {"reasoning_field": "as_upstream", "on_internal_error": "pass"}
 """What profile `observe` decides over both policy blocks: it promises not to change a byte, and the one edit of the
 profile must be enough to keep that promise."""
@@ -102,7 +103,7 @@ def make_routes(
                 policy=_policy(profile, top=data.get("policy", {}), own=route.get("policy", {})),
                 limits=limits,
                 reasoning_end_string=route.get("reasoning_end_string"),
-                **{key: route.get(key, _ROUTE[key]["default"]) for key in ("source", "starts_in", "thinking_default")},
+                **{key: route.get(key, _ROUTE[key]["default"]) for key in _RULES},
             ),
             dialect_name=found.name,
             dialect_why=found.why,
@@ -168,6 +169,9 @@ def _policy(profile: Profile, *, top: Mapping[str, Any], own: Mapping[str, Any])
         "dedup": Dedup(**{**top.get("dedup", {}), **own.get("dedup", {})}),
         **{key: keys[key] for key in ("promote_reasoning", "on_internal_error") if key in keys},
     }
+    request = {**top.get("request", {}), **own.get("request", {})}
+    if "history" in request:
+        changes["history"] = request["history"]
     if "reasoning_field" in keys:
         changes["reasoning_field"] = ReasoningField(keys["reasoning_field"])
     return policy_for(profile, **changes)

@@ -1,0 +1,82 @@
+"""The admin listener: `/livez`, `/readyz`, `/metrics`, `/rules`, `/drain` (contract section 6).
+
+Owns who may ask and in which shape it is answered. Shows counters and rule names, never text. Must not know exchanges.
+"""
+
+from __future__ import annotations
+
+import hmac
+
+from aiohttp import hdrs, web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from gateway import __version__
+from gateway.server.config import Config
+from gateway.server.drain import Drain, State
+from gateway.server.health import Health
+
+
+class Admin:
+    """The handlers. Probes are cheap and never wait for a generation."""
+
+    def __init__(self, config: Config, *, drain: Drain, health: Health, registry: CollectorRegistry) -> None:
+        self._config, self._drain, self._health, self._registry = config, drain, health, registry
+
+    def app(self) -> web.Application:
+        """The routes; an unknown path is 404, another method 405."""
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/livez", self.livez),
+                web.get("/readyz", self.readyz),
+                web.get("/metrics", self.metrics),
+                web.get("/rules", self.rules),
+                web.get("/drain", self.drain, allow_head=False),  # a HEAD must not drain
+                web.post("/drain", self.drain),
+            ]
+        )
+        return app
+
+    async def livez(self, request: web.Request) -> web.Response:
+        """The event loop turns. Never looks at the engine: a model that loads must not restart the gateway."""
+        return web.Response(text="ok\n")
+
+    async def readyz(self, request: web.Request) -> web.Response:
+        """200 where new requests are welcome and an engine answers."""
+        if self._drain.state is not State.READY:
+            return web.Response(status=503, text="draining\n")
+        if not await self._health.alive():
+            return web.Response(status=503, text="no engine answers\n")
+        return web.Response(text="ok\n")
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        """The registry, in the exposition format the scraper accepts."""
+        encode, content_type = choose_encoder(request.headers.get(hdrs.ACCEPT, ""))
+        return web.Response(body=encode(self._registry), headers={hdrs.CONTENT_TYPE: content_type})
+
+    async def rules(self, request: web.Request) -> web.Response:
+        """What each route reads and why."""
+        routes = [
+            {
+                "route": route.rules.name,
+                "profile": route.rules.policy.profile,
+                "dialect": route.dialect_name,
+                "why": route.dialect_why,
+            }
+            for route in self._config.routes
+        ]
+        return web.json_response({"version": __version__, "rules_digest": self._config.digest, "routes": routes})
+
+    async def drain(self, request: web.Request) -> web.Response:
+        """Begin to drain, or join it; answers when nothing runs any more, or at the timeout (503)."""
+        token = self._config.drain_token
+        given = request.headers.get(hdrs.AUTHORIZATION, "").encode("utf-8", "surrogateescape")
+        if token and not hmac.compare_digest(given, f"Bearer {token}".encode()):
+            return web.Response(
+                status=401, text="the drain token is needed\n", headers={hdrs.WWW_AUTHENTICATE: "Bearer"}
+            )
+        self._drain.begin()
+        if await self._drain.drained():
+            return web.Response(text="drained\n")
+        return web.Response(status=503, text=f"{self._drain.in_flight} still running\n")

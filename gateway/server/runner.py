@@ -1,0 +1,286 @@
+"""One request from its head to the last byte of its answer.
+
+Owns the order of things, the second fence (a bug answers 500 and is counted; the first is in the exchange), and what is
+counted and logged once an exchange. Must not know bytes of HTTP, text, or how a decision is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
+
+from aiohttp import web
+
+from gateway.errors import Draining, EngineFault, EngineTruncated, IntegrityError
+from gateway.exchange import Overrides, open_exchange, peek_request
+from gateway.policy import Profile
+from gateway.protocols.protocol import WireProtocol
+from gateway.server import drain, logs
+from gateway.server.config import Config
+from gateway.server.connection import Ask, Call, CutByDrain
+from gateway.server.guard import OPENAI, Door, Refused, error_response, refusal
+from gateway.server.headers import for_engine
+from gateway.server.intake import Intake, overrides_of
+from gateway.server.metrics import Metrics
+from gateway.server.relay import Inspected, Relay, Untouched, Written
+from gateway.server.routing import Choice, Routing
+from gateway.server.tunnel import Tunnel, asks_for_tunnel
+from gateway.server.upstream import Upstreams
+
+REPLAYABLE_BYTES = 64 * 1024
+"""A body up to this size that nobody inspects is read whole, so that it can be sent again on a fresh connection."""
+REQUEST_ID_CHARACTERS = 128
+"""What is logged of a client's `X-Request-Id`."""
+CLIENT_LEFT = 499
+"""nginx's status for a client that left before an answer began; in logs and metrics only."""
+
+
+@dataclass(slots=True)
+class Visit:
+    """One request while it runs, and what is said about it at its end."""
+
+    request: web.BaseRequest
+    relay: Relay
+    path: str
+    protocol: WireProtocol | None
+    began: float
+    phase: str = "request"
+    outcome: str = "complete"
+    status: int = 0
+    rules_name: str | None = None
+    sink: Inspected | None = None
+    call: Call | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def route(self) -> str:
+        """Label of the inspected route, or `other`."""
+        return self.protocol.name if self.protocol is not None else "other"
+
+    @property
+    def target(self) -> bytes:
+        """The raw request target."""
+        return self.request.raw_path.encode("utf-8", "surrogateescape")
+
+
+class Runner:
+    """The handler of every request on the proxy's port. `chance` draws from [0, 1) for `enforce_percent`."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        upstreams: Upstreams,
+        drained: drain.Drain,
+        metrics: Metrics,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._config, self._routing = config, Routing(config)
+        self._upstreams, self._drain, self._metrics, self._chance = upstreams, drained, metrics, chance
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request. Raises only CancelledError: the client has left."""
+        visit = self._visit(request)
+        task = asyncio.current_task()
+        assert task is not None
+        self._metrics.started(visit.route)
+        with self._drain.running(partial(_cut, visit, task)):
+            try:
+                response = await self._answer(visit)
+            except asyncio.CancelledError:
+                self._left(visit)
+                raise
+            finally:
+                visit.relay.close()
+                self._tell(visit)
+        return response
+
+    def _visit(self, request: web.BaseRequest) -> Visit:
+        path = request.raw_path.partition("?")[0]
+        relay = Relay(request, write_stall=self._config.timeouts.write_stall)
+        relay.close_after = self._drain.state is not drain.State.READY
+        cast(Door, request.protocol).relay = relay
+        protocol = self._routing.inspected(method=request.method, path=path)
+        return Visit(request=request, relay=relay, path=path, protocol=protocol, began=time.monotonic())
+
+    async def _answer(self, visit: Visit) -> web.StreamResponse:
+        """The fence: every failure before the first byte becomes an answer in the protocol's shape."""
+        try:
+            await self._serve(visit)
+        except IntegrityError as error:
+            return self._error(visit, error)
+        except Exception as bug:
+            visit.details["bug"] = logs.where(bug)
+            self._metrics.fallback("server_fault")
+            return self._error(visit, IntegrityError("the gateway failed"))
+        relay = visit.relay
+        visit.status = relay.status
+        if not relay.complete:
+            visit.outcome = "cut"
+        await relay.flushed()
+        return Written(status=relay.status, keep_alive=relay.keep_alive and relay.complete)
+
+    async def _serve(self, visit: Visit) -> None:
+        refused = refusal(visit.request)
+        if refused is not None:
+            raise refused
+        if self._drain.state is drain.State.REFUSING:
+            raise Draining("this gateway is shutting down")
+        if asks_for_tunnel(visit.request):
+            self._routing.check_forwarded(visit.path)
+            await self._tunnel(visit)
+        elif visit.protocol is None:
+            self._routing.check_forwarded(visit.path)
+            await self._pass_through(visit)
+        else:
+            await self._inspect(visit, visit.protocol)
+
+    # ------------------------------------------------------------------ three ways
+
+    async def _inspect(self, visit: Visit, protocol: WireProtocol) -> None:
+        config, request = self._config, visit.request
+        intake = Intake(request, silence=config.timeouts.request_body)
+        body, whole = await intake.read(config.limits.request_body)
+        facts = peek_request(protocol, body) if whole else None
+        choice = self._choose(visit, facts.model if facts is not None else None)
+        if choice.route is None:
+            self._metrics.fallback("no_route")
+            await self._forward(visit, intake, body, whole=whole, choice=choice)
+            return
+        rules = choice.route.rules
+        visit.rules_name = rules.name
+        overrides = self._overrides(request)
+        exchange = open_exchange(protocol=protocol, body=body, facts=facts, rules=rules, overrides=overrides)
+        if not whole:
+            exchange.tally.uninspected.clear()  # it says what a missing request means otherwise: no JSON
+            exchange.tally.uninspected["request_body_cap"] += 1
+        reads_only = overrides.observe or rules.policy.profile is Profile.OBSERVE
+        visit.sink = sink = Inspected(visit.relay, exchange)
+        ask = Ask(
+            method=request.method,
+            target=visit.target,
+            fields=for_engine(request.raw_headers, identity=not reads_only, upgrade=False),
+            body=exchange.upstream_body if whole else intake.rest(body),
+            length=request.content_length,
+        )
+        await self._run(visit, ask, sink, choice)
+
+    async def _pass_through(self, visit: Visit) -> None:
+        """A route nobody inspects. Its body is read first only where it names the engine, or is small."""
+        request = visit.request
+        intake = Intake(request, silence=self._config.timeouts.request_body)
+        names_engine = self._routing.by_model and request.content_type == "application/json"
+        limit = self._config.limits.request_body if names_engine else REPLAYABLE_BYTES
+        body, whole = b"", not request.body_exists
+        if not whole and (names_engine or (request.content_length or limit + 1) <= limit):
+            body, whole = await intake.read(limit)
+        facts = peek_request(OPENAI, body) if names_engine and whole else None
+        choice = self._choose(visit, facts.model if facts is not None else None)
+        await self._forward(visit, intake, body, whole=whole, choice=choice)
+
+    async def _tunnel(self, visit: Visit) -> None:
+        sink = Tunnel(visit.request, visit.relay)
+        fields = for_engine(visit.request.raw_headers, identity=False, upgrade=True)
+        ask = Ask(method="GET", target=visit.target, fields=fields, body=sink.pieces(), length=0, upgrade=True)
+        await self._run(visit, ask, sink, self._choose(visit, None))
+
+    async def _forward(self, visit: Visit, intake: Intake, body: bytes, *, whole: bool, choice: Choice) -> None:
+        request = visit.request
+        ask = Ask(
+            method=request.method,
+            target=visit.target,
+            fields=for_engine(request.raw_headers, identity=False, upgrade=False),
+            body=body if whole else intake.rest(body),
+            length=request.content_length,
+        )
+        await self._run(visit, ask, Untouched(visit.relay), choice)
+
+    # ------------------------------------------------------------------ steps
+
+    async def _run(self, visit: Visit, ask: Ask, sink: Inspected | Untouched | Tunnel, choice: Choice) -> None:
+        """Have the answer. Raises what ended it early, where nothing was sent to the client yet."""
+        visit.phase = "head"
+        visit.call = visit.relay.call = Call(ask, sink)
+        await self._upstreams.run(visit.call, choice.targets)
+        if sink.fault is not None:
+            visit.details["fault"] = sink.fault.code
+        if not visit.relay.sent:
+            raise sink.fault or EngineTruncated("the engine gave no answer")
+
+    def _choose(self, visit: Visit, model: str | None) -> Choice:
+        return self._routing.choose(path=visit.path, model=model, headers=visit.request.headers)
+
+    def _overrides(self, request: web.BaseRequest) -> Overrides:
+        observed = self._chance() * 100 >= self._config.enforce_percent
+        return overrides_of(request, allowed=self._config.request_overrides, observe=observed)
+
+    def _error(self, visit: Visit, error: IntegrityError) -> web.Response:
+        visit.outcome = "error"
+        visit.status = error.status
+        visit.details.setdefault("fault", error.code)
+        reason = error.reason if isinstance(error, Refused) else error.code.removeprefix("integrity_")
+        if not isinstance(error, EngineFault):
+            self._metrics.rejected(reason)
+        body = (visit.protocol or OPENAI).error_body(error)
+        return error_response(error, body, close=isinstance(error, Refused | Draining))
+
+    def _left(self, visit: Visit) -> None:
+        phase = "body" if visit.relay.sent else visit.phase
+        self._metrics.disconnected("stalled" if visit.relay.stalled else phase)
+        visit.outcome = "disconnected"
+        visit.status = visit.relay.status if visit.relay.sent else CLIENT_LEFT
+
+    def _tell(self, visit: Visit) -> None:
+        """Metrics and the log line. A fault in either must not reach an answer that was given."""
+        seconds = time.monotonic() - visit.began
+        try:
+            self._metrics.ended(visit.route, code=visit.status, seconds=seconds)
+            if visit.sink is not None:
+                self._add_up(visit, visit.sink)
+            logs.say(
+                "exchange",
+                id=_request_id(visit.request),
+                method=visit.request.method,
+                path=visit.path,
+                route=visit.rules_name,
+                protocol=visit.route,
+                status=visit.status,
+                outcome=visit.outcome,
+                seconds=round(seconds, 4),
+                bytes=visit.relay.size,
+                **visit.details,
+            )
+        except Exception as bug:
+            logs.say("bug", level=logging.ERROR, error=logs.where(bug))
+
+    def _add_up(self, visit: Visit, sink: Inspected) -> None:
+        exchange = sink.exchange
+        tally = exchange.tally
+        for reason, count in tally.uninspected.items():
+            self._metrics.fallback(reason, count)
+        if exchange.inspected:
+            model = visit.rules_name or "other"
+            self._metrics.inspected(tally, model=model, protocol=visit.route, stream=sink.streamed)
+        if sink.bug is not None:
+            self._metrics.fallback("server_fault")
+        bug = logs.where(sink.bug) if sink.bug is not None else exchange.fault
+        visit.details |= {"bug": bug} if bug else {}
+        visit.details |= {"findings": tally.header()} if tally.findings else {}
+
+
+def _request_id(request: web.BaseRequest) -> str:
+    """The client's id for the request, else one of our own; it goes no further than the log."""
+    return request.headers.get("X-Request-Id", "")[:REQUEST_ID_CHARACTERS] or uuid.uuid4().hex
+
+
+def _cut(visit: Visit, task: asyncio.Task[object]) -> None:
+    """The drain's timeout has passed: a running answer ends with an error event, anything else just ends."""
+    if visit.call is None or not visit.call.fail(CutByDrain("this gateway is shutting down")):
+        task.cancel()

@@ -1,0 +1,114 @@
+"""The admin listener: what it answers, what it does not, and what it never shows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from tests.support.gateways import gateway
+from tests.support.http import fetch, get, post
+from tests.support.upstream import engine, plain, saying, stalling
+
+
+async def test_alive_whatever_the_engine_does() -> None:
+    async with engine(stalling) as upstream, gateway(upstream.url) as front:
+        answer = await fetch(front.admin, get("/livez"))
+        assert (answer.status, answer.body, upstream.seen) == (200, b"ok\n", [])
+
+
+@pytest.mark.parametrize(("status", "is_ready"), [(200, True), (404, True), (401, True), (500, False), (503, False)])
+async def test_ready_when_an_engine_answers(status: int, is_ready: bool) -> None:
+    async with engine(saying(plain(b"", b"HTTP/1.1 %d X\r\n" % status))) as upstream, gateway(upstream.url) as front:
+        assert (await fetch(front.admin, get("/readyz"))).status == (200 if is_ready else 503)
+        assert upstream.last.start == "GET /health HTTP/1.1"
+        assert front.count("upstream_requests_total", attempt="1", outcome="ok") == 0
+
+
+async def test_not_ready_without_an_engine() -> None:
+    async with engine(saying(plain(b""))) as upstream:
+        url = upstream.url
+    async with gateway(url) as front:
+        answer = await fetch(front.admin, get("/readyz"))
+        assert (answer.status, answer.body) == (503, b"no engine answers\n")
+
+
+async def test_not_ready_when_the_engine_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.server.health.PROBE_SECONDS", 0.05)
+    async with engine(stalling) as upstream, gateway(upstream.url) as front:
+        assert (await fetch(front.admin, get("/readyz"))).status == 503
+
+
+async def test_ready_when_one_of_several_engines_answers() -> None:
+    async with (
+        engine(saying(plain(b"", b"HTTP/1.1 503 X\r\n"))) as one,
+        engine(saying(plain(b""))) as two,
+        gateway([one.url, two.url]) as front,
+    ):
+        assert (await fetch(front.admin, get("/readyz"))).status == 200
+
+
+async def test_many_probes_cost_the_engine_one_request() -> None:
+    async with engine(saying(plain(b""))) as upstream, gateway(upstream.url) as front:
+        answers = await asyncio.gather(*(fetch(front.admin, get("/readyz")) for _ in range(10)))
+        assert ({answer.status for answer in answers}, len(upstream.seen)) == ({200}, 1)
+
+
+async def test_readiness_follows_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """D19"""
+    monkeypatch.setattr("gateway.server.health.REMEMBERED_SECONDS", 0)
+    sick = saying(plain(b"", b"HTTP/1.1 503 X\r\n"))
+    async with engine(saying(plain(b"")), sick, saying(plain(b""))) as upstream, gateway(upstream.url) as front:
+        assert [(await fetch(front.admin, get("/readyz"))).status for _ in range(3)] == [200, 503, 200]
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("", "text/plain; version="),
+        ("application/openmetrics-text; version=1.0.0", "application/openmetrics-text; version=1.0.0"),
+    ],
+)
+async def test_metrics_come_in_the_format_that_is_accepted(accept: str, kind: str) -> None:
+    async with engine(saying(plain(b"{}"))) as upstream, gateway(upstream.url) as front:
+        await fetch(front.url, get())
+        answer = await fetch(front.admin, get("/metrics", f"Accept: {accept}"))
+        assert (answer.get("content-type") or "").startswith(kind)
+        assert b'integrity_http_requests_total{code="200",route="other"} 1.0' in answer.body
+        assert b"integrity_draining 0.0" in answer.body
+        assert b"process_open_fds" in answer.body
+
+
+async def test_rules_say_what_each_route_reads_and_why() -> None:
+    routes = [
+        {"match": {"models": ["a"]}, "upstream": "http://a:1", "dialect": "think"},
+        {"match": {"models": ["b"]}, "upstream": "http://b:1", "dialect": "none"},
+    ]
+    async with gateway("", routes=routes, profile="observe") as front:
+        shown = json.loads((await fetch(front.admin, get("/rules"))).body)
+        assert [(row["route"], row["dialect"], row["profile"]) for row in shown["routes"]] == [
+            ("a", "think", "observe"),
+            ("b", "none", "observe"),
+        ]
+        assert all(row["why"] for row in shown["routes"])
+        assert set(shown) == {"version", "rules_digest", "routes"}
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (get("/"), 404),
+        (get("/v1/models"), 404),
+        (get("/metrics/"), 404),
+        (post(b"", target="/metrics"), 405),
+        (post(b"", target="/readyz"), 405),
+        (b"DELETE /drain HTTP/1.1\r\nHost: h\r\n\r\n", 405),
+        (b"HEAD /drain HTTP/1.1\r\nHost: h\r\n\r\n", 405),
+    ],
+)
+async def test_nothing_else_is_there(request_bytes: bytes, status: int) -> None:
+    """F16"""
+    async with engine(saying(plain(b"{}"))) as upstream, gateway(upstream.url) as front:
+        assert (await fetch(front.admin, request_bytes)).status == status
+        assert upstream.seen == []
