@@ -61,6 +61,11 @@ def test_a_command_of_the_documents_runs(command: str) -> None:
     assert done.stdout != ""
 
 
+def test_the_readme_s_python_runs() -> None:
+    (block,) = re.findall(r"^```python\n(.*?)^```", (REPO / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    subprocess.run([sys.executable, "-c", block], cwd=REPO, check=True, timeout=60)
+
+
 @pytest.mark.parametrize("command", ELSEWHERE)
 def test_a_command_that_runs_elsewhere_is_documented_and_does_run_there(command: str) -> None:
     path, word = ELSEWHERE[command]
