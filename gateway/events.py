@@ -28,6 +28,7 @@ class Group(StrEnum):
     FRAMING = "framing"
     END_OF_TURN = "end_of_turn"
     SPECIAL = "special"
+    PAIR_OPEN = "pair_open"  # the opening tag of an end of turn that looks like a closing tag: `<s>` of `</s>`
     MESSAGE_CLOSE = "message_close"
     HEADER = "header"
     TOOL_OPEN = "tool_open"

@@ -21,7 +21,7 @@ RESERVED = ("auto", "none", *NO_GRAMMAR)
 THINK_OPENER, THINK_CLOSER = "think opener", "think closer"
 ANSWER_OPENER, ANSWER_CLOSER = "answer opener", "answer closer"
 HEADER_OPENER, HEADER_CLOSER = "header opener", "header closer"
-MESSAGE_CLOSER, FRAMING, END_OF_TURN = "message closer", "framing", "end of turn"
+MESSAGE_CLOSER, FRAMING, END_OF_TURN, SPECIAL = "message closer", "framing", "end of turn", "special token"
 TOOL_OPENER, TOOL_CLOSER, ENDED_BY = "tool opener", "tool closer", "end of an unclosed region"
 ARGUMENT_OPENER, ARGUMENT_CLOSER = "argument opener", "argument closer"
 
@@ -31,10 +31,12 @@ _GROUPS: dict[tuple[str, ...], str] = {
     ("answer", "open"): ANSWER_OPENER,
     ("answer", "close"): ANSWER_CLOSER,
     ("header", "open"): HEADER_OPENER,
+    ("header", "first"): HEADER_OPENER,
     ("header", "close"): HEADER_CLOSER,
     ("message_close",): MESSAGE_CLOSER,
     ("framing",): FRAMING,
     ("end_of_turn",): END_OF_TURN,
+    ("special",): SPECIAL,
     ("regions", "open"): TOOL_OPENER,
     ("regions", "close"): TOOL_CLOSER,
     ("regions", "ended_by"): ENDED_BY,
@@ -46,8 +48,16 @@ _GROUPS: dict[tuple[str, ...], str] = {
 # Thoughts and regions are told apart by their openers; a closer may serve several.
 _TELLING = (THINK_OPENER, TOOL_OPENER)
 
-# Inside a tool region only the first of the two meanings is live, outside only the second.
-_MAY_MEET = (frozenset({ENDED_BY, FRAMING}), frozenset({ENDED_BY, END_OF_TURN}))
+# Pairs that never compete. Inside a tool region only its own closers are live, outside only the other meaning. What
+# closes every message closes a thought too. A role token may end one turn and open the next.
+_MAY_MEET = (
+    frozenset({ENDED_BY, FRAMING}),
+    frozenset({ENDED_BY, END_OF_TURN}),
+    frozenset({TOOL_CLOSER, MESSAGE_CLOSER}),
+    frozenset({TOOL_CLOSER, THINK_CLOSER}),
+    frozenset({THINK_CLOSER, MESSAGE_CLOSER}),
+    frozenset({END_OF_TURN, HEADER_OPENER}),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +107,8 @@ def clashes(markers: Iterable[tuple[str, str, KeyPath]]) -> Iterator[tuple[KeyPa
     """Literals that would mean two things. `markers`: (group, literal, place); yields the later place and why."""
     seen: dict[str, set[str]] = {}
     for group, literal, path in markers:
+        if group == HEADER_CLOSER:  # looked for behind a header's opener only, where nothing else is live
+            continue
         earlier = seen.setdefault(literal, set())
         for other in sorted(earlier):
             fine = group not in _TELLING if other == group else frozenset({other, group}) in _MAY_MEET
@@ -113,11 +125,12 @@ def markers_of(dialect: Dialect) -> Iterator[tuple[str, str]]:
         THINK_CLOSER: [text for thought in dialect.thoughts for text in thought.close],
         ANSWER_OPENER: dialect.answer_open,
         ANSWER_CLOSER: dialect.answer_close,
-        HEADER_OPENER: header.open if header else (),
-        HEADER_CLOSER: (header.close,) if header else (),
+        HEADER_OPENER: (*header.open, *header.first) if header else (),
+        HEADER_CLOSER: (header.close,) if header and header.close else (),
         MESSAGE_CLOSER: dialect.message_close,
         FRAMING: dialect.framing,
         END_OF_TURN: dialect.end_of_turn,
+        SPECIAL: dialect.special,
         TOOL_OPENER: [text for region in regions for text in region.open],
         TOOL_CLOSER: [text for region in regions for text in region.close],
         ENDED_BY: [text for region in regions for text in region.ended_by],

@@ -9,11 +9,12 @@ from functools import lru_cache
 
 from gateway.events import Group
 from gateway.rulebook.dialect import Dialect, Kind, Reopen, Thought, ToolRegion
-from gateway.streams.grammar import ANY, Grammar, HeaderGrammar, Rule, State
+from gateway.streams.grammar import ANY, FIELD, TAIL, Grammar, HeaderGrammar, Rule, State
 from gateway.streams.markers import Plan
 
 _ENDERS = (Group.ANSWER_CLOSE, Group.FRAMING, Group.END_OF_TURN)
-_BEFORE_ANSWER = (Group.THINK_OPEN, Group.THINK_CLOSE, Group.ANSWER_OPEN, *_ENDERS, Group.SPECIAL, Group.TOOL_OPEN)
+_ANY_ANSWER = (*_ENDERS, Group.PAIR_OPEN, Group.SPECIAL, Group.TOOL_OPEN)
+_BEFORE_ANSWER = (Group.THINK_OPEN, Group.THINK_CLOSE, Group.ANSWER_OPEN, *_ANY_ANSWER)
 _IN_THOUGHT = (Group.THINK_CLOSE, Group.ANSWER_OPEN, *_ENDERS, Group.SPECIAL)
 _CONTROL_ANSWER = (Group.ANSWER_OPEN, *_ENDERS, Group.MESSAGE_CLOSE, Group.SPECIAL, Group.TOOL_OPEN)
 _CONTROL_THOUGHT = (*_IN_THOUGHT, Group.MESSAGE_CLOSE, Group.HEADER, Group.TOOL_OPEN)
@@ -25,20 +26,20 @@ _LIVE: dict[tuple[Kind, State], tuple[Group, ...]] = {
     (Kind.TAG, State.ANSWER): _BEFORE_ANSWER,
     (Kind.TAG, State.THINK_START): (Group.THINK_OPEN, *_IN_THOUGHT),
     (Kind.TAG, State.THINK): _IN_THOUGHT,
-    (Kind.TEXT, State.START): (Group.THINK_OPEN, *_ENDERS, Group.SPECIAL, Group.TOOL_OPEN, Group.HEADER),
-    (Kind.TEXT, State.AFTER_CLOSER): (*_ENDERS, Group.SPECIAL, Group.TOOL_OPEN),
-    (Kind.TEXT, State.AFTER_TURN): (*_ENDERS, Group.SPECIAL, Group.TOOL_OPEN, Group.HEADER),
-    (Kind.TEXT, State.ANSWER): (*_ENDERS, Group.SPECIAL, Group.TOOL_OPEN),
+    (Kind.TEXT, State.START): (Group.THINK_OPEN, *_ANY_ANSWER, Group.HEADER),
+    (Kind.TEXT, State.AFTER_CLOSER): _ANY_ANSWER,
+    (Kind.TEXT, State.AFTER_TURN): (*_ANY_ANSWER, Group.HEADER),
+    (Kind.TEXT, State.ANSWER): _ANY_ANSWER,
     (Kind.TEXT, State.THINK_START): (Group.THINK_OPEN, *_IN_THOUGHT),
     (Kind.TEXT, State.THINK): _IN_THOUGHT,
     (Kind.CONTROL, State.START): (Group.THINK_OPEN, Group.THINK_CLOSE, *_CONTROL_ANSWER, Group.HEADER),
+    (Kind.CONTROL, State.AFTER_TURN): (Group.THINK_OPEN, Group.THINK_CLOSE, *_CONTROL_ANSWER, Group.HEADER),
     (Kind.CONTROL, State.OPENABLE): (Group.THINK_OPEN, *_CONTROL_ANSWER, Group.HEADER),
     (Kind.CONTROL, State.ANSWER): _CONTROL_ANSWER,
     (Kind.CONTROL, State.THINK_START): (Group.THINK_OPEN, *_CONTROL_THOUGHT),
     (Kind.CONTROL, State.THINK): _CONTROL_THOUGHT,
 }
 _THINKING = (State.THINK_START, State.THINK)
-TAIL = 24  # characters a tag's suffix may have
 _BESIDE = re.compile(r"(<\|[^|<>]+\|>)(\w+)(?=<\|)")  # a word between two control tokens
 
 
@@ -47,17 +48,8 @@ def compile_dialect(dialect: Dialect) -> Grammar:
     """The grammar of `dialect`; the same object for an equal dialect."""
     dialect = _spelled(dialect)
     regions = _regions(dialect)
-    plans: dict[tuple[State, int], Plan[Rule]] = {}
-    for (kind, state), groups in _LIVE.items():
-        if kind is dialect.kind:
-            pairs = range(ANY, len(dialect.thoughts)) if state in _THINKING else range(ANY, 0)
-            for pair in pairs:
-                plans[state, pair] = Plan(_with_tails(dialect, _live(dialect, regions, state, groups, pair)))
-    for index, region in enumerate(regions):
-        plans[State.TOOLS, index] = Plan(_with_tails(dialect, _in_region(region, index)))
-        closer = {region.argument_close: Rule(Group.ARGUMENT_CLOSE, index)} if region.argument_close else {}
-        plans[State.ARGUMENT, index] = Plan(closer)
-    plans[State.FOREIGN, ANY] = Plan({})
+    plans = _plans(dialect, regions)
+    structure = _structure(plans)
     enders = _literals(dialect, (*_ENDERS, Group.MESSAGE_CLOSE, Group.THINK_CLOSE))
     longest = max((len(text) for plan in plans.values() for text in plan.rules), default=1)
     tail = re.compile(rf"[0-9A-Za-z_-]{{1,{TAIL}}}>") if dialect.suffixed else None
@@ -69,11 +61,40 @@ def compile_dialect(dialect: Dialect) -> Grammar:
         reopen_closer=dialect.reopen is not Reopen.NEVER,
         replays=dialect.replay,
         plans=plans,
+        structure=_alternation(structure, tail) if structure else None,
+        structure_prefixes=frozenset(text[:size] for text in structure for size in range(1, len(text))),
         enders=_alternation(enders, tail) if enders else None,
         ender_prefixes=frozenset(text[:size] for text in enders for size in range(1, len(text))),
         header=_header(dialect, regions),
         tail=tail,
         longest=longest + (TAIL + 1 if tail else 0),
+    )
+
+
+def _plans(dialect: Dialect, regions: tuple[ToolRegion, ...]) -> dict[tuple[State, int], Plan[Rule]]:
+    """The live set of every state, by thought pair or tool region where that matters."""
+    plans: dict[tuple[State, int], Plan[Rule]] = {}
+    for state, groups in ((state, groups) for (kind, state), groups in _LIVE.items() if kind is dialect.kind):
+        for pair in range(FIELD, len(dialect.thoughts)) if state in _THINKING else range(ANY, 0):
+            seen = (Group.THINK_OPEN, *groups) if pair == FIELD and dialect.kind is Kind.TAG else groups
+            plans[state, pair] = Plan(_with_tails(dialect, _live(dialect, regions, state, seen, pair)))
+    for index, region in enumerate(regions):
+        plans[State.TOOLS, index] = Plan(_with_tails(dialect, _in_region(region, index)))
+        closer = {region.argument_close: Rule(Group.ARGUMENT_CLOSE, index)} if region.argument_close else {}
+        plans[State.ARGUMENT, index] = Plan(closer)
+    plans[State.FOREIGN, ANY] = Plan({})
+    return plans
+
+
+def _structure(plans: dict[tuple[State, int], Plan[Rule]]) -> list[str]:
+    """The markers that may directly follow another one."""
+    return sorted(
+        {
+            text
+            for state in (State.START, State.THINK_START)
+            for text, rule in plans[state, ANY].rules.items()
+            if not rule.tail and rule.group is not Group.PAIR_OPEN
+        }
     )
 
 
@@ -135,10 +156,17 @@ def _literals(dialect: Dialect, groups: tuple[Group, ...]) -> list[str]:
         Group.FRAMING: dialect.framing,
         Group.END_OF_TURN: dialect.end_of_turn,
         Group.SPECIAL: dialect.special,
+        Group.PAIR_OPEN: [f"<{text[2:]}" for text in dialect.end_of_turn if text.startswith("</")],
         Group.MESSAGE_CLOSE: dialect.message_close,
-        Group.HEADER: dialect.header.open if dialect.header else (),
     }
     return [text for group in groups for text in by_group.get(group, ())]
+
+
+def _header_openers(dialect: Dialect, state: State) -> Iterator[str]:
+    """A role token that ends a turn as well is live as an end of turn, whose guards it needs."""
+    if dialect.header:
+        yield from (text for text in dialect.header.open if text not in dialect.end_of_turn)
+        yield from dialect.header.first if state is State.START else ()
 
 
 def _live(
@@ -147,14 +175,12 @@ def _live(
     """The literals of one live set. Later ones win where a literal stands in two groups."""
     for group in groups:
         if group is Group.THINK_OPEN:
-            if state is State.ANSWER and dialect.reopen is not Reopen.LINE_START:
-                continue
             yield from ((text, Rule(group, i)) for i, t in enumerate(dialect.thoughts) for text in t.open)
         elif group is Group.THINK_CLOSE:
             yield from (
                 (text, Rule(group, i))
                 for i, thought in enumerate(dialect.thoughts)
-                if pair in (ANY, i)
+                if pair in (FIELD, ANY, i)
                 for text in thought.close
             )
         elif group is Group.TOOL_OPEN:
@@ -164,6 +190,8 @@ def _live(
                 if region.ends_thought or state not in _THINKING
                 for text in region.open
             )
+        elif group is Group.HEADER:
+            yield from ((text, Rule(group)) for text in _header_openers(dialect, state))
         else:
             yield from ((text, Rule(group)) for text in _literals(dialect, (group,)))
 

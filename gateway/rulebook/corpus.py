@@ -23,6 +23,9 @@ def _thoughts(dialect: Dialect) -> Iterator[Sample]:
             yield Sample(raw=f"plan{close}answer", reasoning="plan", content="answer", starts_in="reasoning")
             for start in thought.open:
                 yield Sample(raw=f"{start}plan{close}answer", reasoning="plan", content="answer")
+                if dialect.suffixed:
+                    raw = f"{_suffixed(start)}plan{_suffixed(close)}answer"
+                    yield Sample(raw=raw, reasoning="plan", content="answer")
 
 
 def _answers(dialect: Dialect) -> Iterator[Sample]:
@@ -36,6 +39,8 @@ def _answers(dialect: Dialect) -> Iterator[Sample]:
 def _endings(dialect: Dialect) -> Iterator[Sample]:
     for literal in (*dialect.framing, *dialect.end_of_turn, *dialect.message_close):
         yield Sample(raw=f"answer{literal}", reasoning="", content="answer")
+    for literal in dialect.special:
+        yield Sample(raw=f"an{literal}swer", reasoning="", content="answer")
 
 
 def _quotes(dialect: Dialect) -> Iterator[Sample]:
@@ -54,8 +59,9 @@ def _cut_short(dialect: Dialect) -> Iterator[Sample]:
 
 def _regions(dialect: Dialect) -> Iterator[Sample]:
     thought = next(iter(dialect.thoughts), None)
-    foreign = "".join((*thought.open, *thought.close)) if thought else "x"
     for region in dialect.regions:
+        inside = (text for text in (*thought.open, *thought.close) if text not in region.close) if thought else ("x",)
+        foreign = "".join(inside)
         for start in region.open:
             for text in _bodies(region, start, foreign):
                 yield _untouched(text)
@@ -69,6 +75,10 @@ def _bodies(region: ToolRegion, start: str, foreign: str) -> Iterator[str]:
         yield f"{start}call {foreign}{close}"
         if region.argument_open:
             yield f"{start}call {region.argument_open}{foreign}{close}{region.argument_close}{close}"
+
+
+def _suffixed(tag: str) -> str:
+    return f"{tag[:-1]}:6124c78e>"
 
 
 def _untouched(text: str) -> Sample:

@@ -55,13 +55,16 @@ class HeaderRule:
 class Header:
     """A channel header: an opening literal, a bounded text, a closing literal (Harmony, Gemma labels).
 
-    The text never spans a line break unless `close` is one. `within` lists literals that may stand inside it.
+    The text never spans a line break unless `close` is one. `within` lists literals that may stand inside it. `first`:
+    openers that count at the start of a message only, where the prompt has written the rest of the header. `close`
+    empty: the opener is the whole header (role tokens), and a rule looks behind at it.
     """
 
     open: tuple[str, ...]
     close: str
     rules: tuple[HeaderRule, ...]
     within: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,12 +109,13 @@ class Dialect:
 
     `aliases`: engine name (`vllm`, `sglang`) to the engine's `--reasoning-parser` names. `starts_in`: what
     `starts_in: auto` means for raw text. `message_close` ends a message body, after which a header may follow.
-    `promote`: whether a thought may be the answer when thinking is off (never for Harmony analysis). `replay`: an
-    answer closer inside a thought is the skipped-channel signal. `suffixed`: a checkpoint may put `:NAME` before the
-    last character of each tag (Hunyuan `<think:6124c78e>`). `spaced`: control tokens may be decoded
-    with a blank beside the word between them (K3 `<|open|> think <|sep|>`). `special`: tokens that are never text,
-    dropped wherever they are not quoted. `header` in a tag dialect is the header of a turn: it counts at the start and
-    behind an end of turn only.
+    `promote`: whether a thought may be the answer when thinking is off (never for Harmony analysis). `history`: what
+    becomes of reasoning in earlier assistant turns (`keep`, `strip`, `tool_loop`, or `leave` where the family has no
+    rule that is known). `replay`: an answer closer inside a thought is the skipped-channel signal. `suffixed`: a
+    checkpoint may put `:NAME` before the last character of each tag (Hunyuan `<think:6124c78e>`). `spaced`: control
+    tokens may be decoded with a blank beside the word between them (K3 `<|open|> think <|sep|>`). `special`: tokens
+    that are never text, dropped wherever they are not quoted. `header` in a tag dialect is the header of a turn: it
+    counts at the start and behind an end of turn only.
     """
 
     name: str
@@ -123,6 +127,7 @@ class Dialect:
     reopen: Reopen = Reopen.NEVER
     promote: bool = True
     replay: bool = False
+    history: str = "leave"
     suffixed: bool = False
     spaced: bool = False
     thoughts: tuple[Thought, ...] = ()

@@ -1,6 +1,7 @@
 """Rule files to a `Rulebook`: finds, reads, checks and builds them; every problem of every file in one error.
 
-A rules directory holds `dialects/NAME.yaml` and `calls/NAME.yaml`. Knows no stream, no protocol and no route.
+A rules directory holds `dialects/NAME.yaml`, `calls/NAME.yaml` and `leaks/NAME.yaml`. Knows no stream, no
+protocol and no route.
 """
 
 from __future__ import annotations
@@ -28,18 +29,19 @@ from gateway.rulebook.dialect import (
     Thought,
     ToolRegion,
 )
+from gateway.rulebook.openings import example_problems, make_opening
 from gateway.rulebook.schema import schema_problems
 from gateway.rulebook.select import Resolved, Rulebook, UnknownDialect
 from gateway.rulebook.yamlpos import load_yaml_with_lines
 
 __all__ = ["Resolved", "Rulebook", "UnknownDialect", "kind_of", "load_rulebook", "shipped_rules"]
 
-_SCHEMAS = {"dialects": "schema_dialect.json", "calls": "schema_calls.json"}
+_SCHEMAS = {"dialects": "schema_dialect.json", "calls": "schema_calls.json", "leaks": "schema_leaks.json"}
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class RuleFile:
-    """One rule file as bytes. `kind`: `dialects` or `calls`."""
+    """One rule file as bytes. `kind`: `dialects`, `calls` or `leaks`."""
 
     kind: str
     stem: str
@@ -61,8 +63,9 @@ def load_rulebook(dirs: Sequence[Path] = (), *, extra: Path | None = None) -> Ru
 
 
 def kind_of(path: Path) -> str:
-    """`calls` for a file in a directory of that name, else `dialects`."""
-    return "calls" if path.absolute().parent.name == "calls" else "dialects"
+    """`calls` or `leaks` for a file in a directory of that name, else `dialects`."""
+    folder = path.absolute().parent.name
+    return folder if folder in _SCHEMAS else "dialects"
 
 
 def shipped_rules() -> Path:
@@ -74,7 +77,7 @@ def shipped_rules() -> Path:
 def _directory(path: Path) -> list[RuleFile]:
     files = [_read(kind, file) for kind in _SCHEMAS for file in sorted((path / kind).glob("*.yaml"))]
     if not files:
-        raise ConfigError(f"{path}: no rule files; expected dialects/NAME.yaml or calls/NAME.yaml in it")
+        raise ConfigError(f"{path}: no rule files; expected NAME.yaml in {', '.join(_SCHEMAS)}")
     return files
 
 
@@ -93,14 +96,19 @@ def _built(files: tuple[RuleFile, ...]) -> Rulebook:
     for file in parsed:
         schema = _schema(file.kind)
         if file.data is not _UNREADABLE:
-            problems += schema_problems(file.data, schema=schema, source=file.source, lines=file.lines)
-            problems += file_problems(file, call_data)
+            wrong = schema_problems(file.data, schema=schema, source=file.source, lines=file.lines)
+            problems += [*wrong, *file_problems(file, call_data)]
+            if file.kind == "leaks" and not wrong:
+                problems += [file.problem(path, reason) for path, reason in example_problems(file.data)]
     problems += alias_problems(parsed)
     if problems:
         raise ConfigError("\n".join(problems))
     calls = {file.stem: _call_format(file.data) for file in parsed if file.kind == "calls"}
     dialects = {file.stem: _dialect(file.data, calls) for file in parsed if file.kind == "dialects"}
-    return Rulebook(dialects=MappingProxyType(dialects), calls=MappingProxyType(calls), digest=_digest(files))
+    openings = tuple(make_opening(file.data) for file in parsed if file.kind == "leaks")
+    return Rulebook(
+        dialects=MappingProxyType(dialects), calls=MappingProxyType(calls), openings=openings, digest=_digest(files)
+    )
 
 
 _UNREADABLE: Any = ()  # stands for the data of a file that is no YAML: named by others, but with nothing to check

@@ -12,12 +12,15 @@ from fnmatch import fnmatchcase
 from gateway.errors import ConfigError
 from gateway.rulebook.checks import NO_GRAMMAR, RESERVED, clashes, markers_of
 from gateway.rulebook.dialect import CallFormat, Dialect, ToolRegion
+from gateway.rulebook.openings import Opening
 from gateway.rulebook.schema import nearest
 
 ENGINES = ("vllm", "sglang")
 """Engines with a registry of parser names; the first is asked first where the route does not say."""
 
 _FLAGS = {"reasoning": "--reasoning-parser", "tools": "--tool-call-parser"}
+HALVES = tuple(_FLAGS)
+"""The keys of a `dialect` mapping, each with a registry of its own."""
 
 
 class UnknownDialect(ConfigError):
@@ -54,17 +57,19 @@ class Rulebook:
 
     dialects: Mapping[str, Dialect]
     calls: Mapping[str, CallFormat]
+    openings: tuple[Opening, ...]
     digest: str
 
     def resolve(self, spec: str | Mapping[str, str], *, engine: str | None) -> Resolved:
         """The dialect that `spec` names: a family, `auto`, `none`, or `{reasoning: NAME, tools: NAME}`.
 
+        `vllm/NAME` and `sglang/NAME` as a plain text are the reasoning half alone, for command lines.
         `engine`: whose registry of parser names is asked first, `vllm` or `sglang`; anything else asks vLLM's first and
         warns where the two differ. Raises UnknownDialect for a name nobody has, and for a parser name written as a
-        family, with the two halves to write instead.
+        family, with what to write instead.
         """
         if isinstance(spec, str):
-            return self._family(spec)
+            return self._named(spec)
         unknown = sorted(set(spec) - set(_FLAGS))
         if unknown or not spec:
             raise ConfigError(f"got {', '.join(unknown) or 'no key'}, expected reasoning and tools, or one of the two")
@@ -82,7 +87,17 @@ class Rulebook:
                  if fnmatchcase(model.lower(), glob.lower())]  # fmt: skip
         return self.dialects[max(globs)[1]] if globs else None
 
-    def _family(self, name: str) -> Resolved:
+    def meanings(self, half: str, name: str) -> dict[str, Dialect | CallFormat]:
+        """Engine to what its parser `name` means, vLLM first; `vllm/NAME` and `sglang/NAME` ask one engine only.
+
+        `half`: `reasoning` or `tools`.
+        """
+        forced, slash, bare = name.rpartition("/")
+        engines = (forced,) if slash else ENGINES
+        return {engine: entry for engine in engines for entry in self._entries(half)
+                if bare in entry.aliases.get(engine, ())}  # fmt: skip
+
+    def _named(self, name: str) -> Resolved:
         if name == "none":
             return Resolved(None, "none", "`none`: nothing is read")
         if name == "auto":
@@ -92,10 +107,15 @@ class Rulebook:
             return Resolved(self.dialects["generic"], "generic", half.why, half.warnings)
         if name in self.dialects:
             return Resolved(self.dialects[name], name, f"the family {name}")
-        halves = ", ".join(f"{half}: {name}" for half in _FLAGS if self._meanings(half, name))
-        if halves:
-            text = f"{{{halves}}}"
-            raise UnknownDialect(name, (text,), f"{name!r} is an engine's parser name, not a family; write {text}")
+        found = {half: self.meanings(half, name) for half in HALVES}
+        if name.rpartition("/")[0] in ENGINES and (found["reasoning"] or not found["tools"]):
+            return self.resolve({"reasoning": name}, engine=None)
+        if any(found.values()):
+            halves = f"{{{', '.join(f'{half}: {name}' for half, known in found.items() if known)}}}"
+            engines = found["reasoning"]
+            flag = f"on a command line write --dialect {next(iter(engines))}/{name}, " if engines else ""
+            advice = f"{flag}behind `dialect:` in YAML write {halves}"
+            raise UnknownDialect(name, (halves,), f"{name!r} is an engine's parser name, not a family; {advice}")
         near = nearest(name, [*self.dialects, *RESERVED])
         hint = _did_you_mean(near) or f"expected one of {', '.join(self.dialects)}"
         raise UnknownDialect(name, near, f"no family {name!r}; {hint}")
@@ -103,7 +123,7 @@ class Rulebook:
     def _half(self, half: str, name: str, engine: str | None) -> _Half:
         if name.rpartition("/")[2] in NO_GRAMMAR:
             return _no_grammar(name)
-        found = self._meanings(half, name)
+        found = self.meanings(half, name)
         if not found:
             names = {alias for entry in self._entries(half) for known in entry.aliases.values() for alias in known}
             near = nearest(name.rpartition("/")[2], sorted(names))
@@ -119,13 +139,6 @@ class Rulebook:
 
     def _entries(self, half: str) -> list[Dialect | CallFormat]:
         return [*self.dialects.values()] if half == "reasoning" else [*self.calls.values()]
-
-    def _meanings(self, half: str, name: str) -> dict[str, Dialect | CallFormat]:
-        """Engine to what `name` means there, vLLM first; `vllm/NAME` and `sglang/NAME` ask one engine only."""
-        forced, slash, bare = name.rpartition("/")
-        engines = (forced,) if slash else ENGINES
-        return {engine: entry for engine in engines for entry in self._entries(half)
-                if bare in entry.aliases.get(engine, ())}  # fmt: skip
 
 
 def _no_grammar(name: str) -> _Half:

@@ -14,6 +14,8 @@ from typing import Final
 from gateway.events import Group
 from gateway.streams.markers import Plan
 
+TAIL: Final = 24  # characters a tag's suffix may have
+FIELD: Final = -2  # as `ANY`, in a reasoning field: openers are live too, so that what closes them is told
 ANY: Final = -1  # the thought was open from the start: which opener it had is not known, each closer counts
 
 
@@ -66,6 +68,8 @@ class Grammar:
     reopen_closer: bool  # an opener right after a closer does
     replays: bool  # an answer closer inside a thought means that the thought channel was skipped
     plans: Mapping[tuple[State, int], Plan[Rule]]
+    structure: re.Pattern[str] | None  # every marker that may follow another one directly
+    structure_prefixes: frozenset[str]
     enders: re.Pattern[str] | None  # closers, framing and end-of-turn literals, for a run of them at the end
     ender_prefixes: frozenset[str]
     header: HeaderGrammar | None

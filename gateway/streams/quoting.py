@@ -16,6 +16,7 @@ from typing import Final
 
 _TOKEN: Final = re.compile(r"\n|`+|~+")
 _LINE_OPENING: Final = re.compile(r"[\s>*+\-\d.)]*\Z")  # white space, quote and list marks: a fence may still open here
+_CLOSING_QUOTE: Final = {'"': '"', "'": "'", "“": "”", "‘": "’", "«": "»", "„": "“"}
 _SENTENCE_ENDS: Final = ".!?…。！？"
 _BEFORE_A_MENTION: Final = " \t\"'(“‘«„[*_"
 
@@ -57,6 +58,12 @@ class Quoting:
         """True behind a blank, a bracket or a quotation mark that is not the start of a line: a mention, not an end."""
         self.fold()
         return bool(self._last) and self._last in _BEFORE_A_MENTION and not self.line_start
+
+    @property
+    def open_quote(self) -> str:
+        """The quotation mark that closes the one right before this place; empty where none stands there."""
+        self.fold()
+        return _CLOSING_QUOTE.get(self._last, "")
 
     @property
     def sentence_end(self) -> bool:

@@ -20,7 +20,7 @@ from operator import itemgetter
 from typing import Final
 
 from gateway.events import CONTENT, FOREIGN, MARKER, REASONING, REPLAY, TOOL, Decision, Effect, Group, Segment
-from gateway.streams.grammar import ANY, Grammar, Rule, State
+from gateway.streams.grammar import ANY, FIELD, TAIL, Grammar, Rule, State
 from gateway.streams.quoting import Quoting
 
 FOLD_EVERY: Final = 1024  # characters after which the quoting state is brought up to date: bounds what it keeps
@@ -56,8 +56,8 @@ class RegionReader:
     """
 
     __slots__ = (
-        "_at", "_end", "_fold_at", "_grammar", "_guards_thought", "_header_cap", "_held", "_index", "_kept",
-        "_kept_size", "_leads", "_noted", "_opener_seen", "_plan", "_pristine", "_quote", "_quoting",
+        "_at", "_begin", "_end", "_fold_at", "_grammar", "_guards_thought", "_header_cap", "_held", "_index", "_kept",
+        "_kept_size", "_leads", "_noted", "_opener_seen", "_pair_seen", "_plan", "_pristine", "_quote", "_quoting",
         "_replay_cap", "_run_cap", "_settled", "_split", "_state", "_stopped", "replay_capped",
     )  # fmt: skip
 
@@ -67,7 +67,8 @@ class RegionReader:
         self._grammar = grammar
         self._split = split
         self._guards_thought = split and starts_open  # the engine says it thinks: a closer it did not see may be quoted
-        self._opener_seen = False  # in the answer, as text: a closer behind it belongs to it
+        self._opener_seen = False  # as text: the next closer belongs to it
+        self._pair_seen = False  # the same for an end of turn that looks like a closing tag
         self._header_cap = header_cap
         self._run_cap = run_cap
         self._replay_cap = replay_cap
@@ -169,7 +170,7 @@ class RegionReader:
             if begin < 0:
                 break
             rule = plan.rules[text[begin:end]]
-            self._end = end
+            self._begin, self._end = begin, end
             verdict = self._judge(rule, text, end, final)
             if verdict is None:
                 break
@@ -184,8 +185,7 @@ class RegionReader:
         if rule.tail and self._grammar.tail:
             whole = self._grammar.tail.match(text, end)
             if whole is None:
-                open_end = not final and len(text) - end < self._header_cap and _TAIL_SO_FAR.match(text, end)
-                return None if open_end else (Effect.TEXT, "not this tag", None, ANY)
+                return None if not final and _TAIL_SO_FAR.match(text, end) else (Effect.TEXT, "not this tag", None, ANY)
             end = self._end = whole.end()
         return _ON[rule.group](self, rule, text, end, final)
 
@@ -205,6 +205,8 @@ class RegionReader:
 
     def _enter(self, state: State, index: int) -> None:
         was_thinking, thinks = self._state in _THINKING, state in _THINKING
+        if was_thinking is not thinks:
+            self._opener_seen = False
         if was_thinking and not thinks:
             self._kept.clear()
             if self._guards_thought:
@@ -241,7 +243,7 @@ class RegionReader:
             if self._grammar.replays and not partial:
                 self._keep(text)
             if state is State.THINK_START and not blank:
-                self._enter(State.THINK, self._index)
+                self._enter(State.THINK, FIELD if self._guards_thought and self._index == ANY else self._index)
         elif _CHANNEL[state] is CONTENT:
             self._quote(text)
             if not blank and state in _BLANK:
@@ -285,12 +287,47 @@ class RegionReader:
                 short = not final and len(text) - end < self._run_cap
                 return None if short and text[at:] in self._grammar.ender_prefixes else False
             at = ender.end()
-        if final:
-            return self._stopped
-        return None if len(text) - end < self._run_cap else False
+        return True if final else None if len(text) - end < self._run_cap else False
+
+    def _structure_follows(self, text: str, end: int, final: bool) -> bool | None:
+        """True where the next thing is another marker, or the end of the output; None: not known yet."""
+        at = end
+        while at < len(text) and text[at].isspace():
+            at += 1
+            if at - end >= self._run_cap:
+                return False
+        if at == len(text):
+            return True if final else None
+        structure = self._grammar.structure
+        if structure and structure.match(text, at):
+            return True
+        rest = text[at : at + self._grammar.longest]
+        return None if not final and rest in self._grammar.structure_prefixes else False
+
+    def _mention(self, text: str, end: int, final: bool) -> bool | None:
+        """True where a control token is only talked about; None: not known yet.
+
+        Raw text: in quotation marks. A field that the engine split holds no structure of its own: there a token in the
+        middle of a sentence, with nothing of the format behind it, is prose.
+        """
+        if self._grammar.tags or not self._guarded():
+            return False
+        closing = self._quoting.open_quote
+        if closing and (end < len(text) or not final):
+            return text[end] == closing if end < len(text) else None
+        if not (self._split and self._quoting.mid_sentence):
+            return False
+        structural = _either(self._line_end(text, end, final), self._structure_follows(text, end, final))
+        return None if structural is None else not structural
+
+    def _line_start(self, text: str) -> bool:
+        """True where the marker stands first on its line, the line break being part of it or not."""
+        return text[self._begin] in "\r\n" or self._quoting.line_start
 
     @staticmethod
     def _line_end(text: str, end: int, final: bool) -> bool | None:
+        if text[end - 1] in "\r\n":
+            return True
         if end < len(text):
             return text[end] in "\r\n"
         return True if final else None
@@ -300,7 +337,7 @@ class RegionReader:
         ending = self._ending(text, end, final)
         if ending is None:
             return None
-        if ending:
+        if ending and self._stopped:
             return Effect.DROP, "the output ends here, so the open quote was none", None, ANY
         return Effect.TEXT, "quoted", None, ANY
 
@@ -312,14 +349,19 @@ class RegionReader:
             return Effect.DROP, "an opener at the start of an open thought", State.THINK_START, rule.index
         if state is State.START:
             return Effect.DROP, "opens the thought at the start of the output", State.THINK_START, rule.index
+        if state is State.THINK:
+            self._opener_seen = True
+            return Effect.TEXT, "an opener in the middle of the thought", None, ANY
         if self._quoting.quoted:
             self._opener_seen = True
             return Effect.TEXT, "quoted", None, ANY
+        if state is State.AFTER_TURN and not self._grammar.tags:
+            return Effect.DROP, "opens the thought of the next message", State.THINK_START, rule.index
         if state in _BLANK and self._grammar.reopen_closer:
             return Effect.DROP, "reopens the thought right after a closer", State.THINK_START, rule.index
         if state is State.OPENABLE:
             return Effect.DROP, "a control-token opener before the answer", State.THINK_START, rule.index
-        if self._grammar.reopen_lines and self._quoting.line_start:
+        if self._grammar.reopen_lines and self._line_start(text):
             return Effect.DROP, "opens a thought at a line start", State.THINK_START, rule.index
         self._opener_seen = True
         return Effect.TEXT, "an opener in the middle of the answer", None, ANY
@@ -335,8 +377,13 @@ class RegionReader:
         if self._state is not State.ANSWER:
             return Effect.DROP, "a closer before the answer's first word", State.AFTER_CLOSER, ANY
         if self._quoting.quoted:
-            return self._quoted_ender(text, end, final)
-        if self._quoting.line_start:
+            verdict = self._quoted_ender(text, end, final)
+            self._opener_seen = self._opener_seen and verdict is None
+            return verdict
+        if self._opener_seen:
+            self._opener_seen = False
+            return Effect.TEXT, "closes an opener that is text", None, ANY
+        if self._line_start(text):
             return Effect.DROP, "a closer at a line start", State.AFTER_CLOSER, ANY
         ends = self._line_end(text, end, final)
         if ends is None:
@@ -348,16 +395,18 @@ class RegionReader:
         return Effect.TEXT, "a closer in the middle of a line", None, ANY
 
     def _unpaired(self) -> bool:
-        """In a field that the engine split: no opener was mentioned, and the closer is glued to a sentence's end."""
-        seen = self._opener_seen or not self._grammar.reopen_lines  # openers that are not live are not seen
-        return self._split and not seen and self._quoting.sentence_end
+        """In a field that the engine split: the closer is glued to a sentence's end, and its opener was not seen."""
+        return self._split and self._grammar.reopen_lines and self._quoting.sentence_end
 
     def _close_thought(self, text: str, end: int, final: bool, after: State) -> Verdict | None:
         if not self._guards_thought or self._state is State.THINK_START:
             return Effect.DROP, "closes the thought", after, ANY
         if self._quoting.quoted:
             return Effect.TEXT, "quoted", None, ANY
-        if self._quoting.mid_sentence and not self._grammar.sentences:
+        if self._opener_seen:
+            self._opener_seen = False
+            return Effect.TEXT, "closes what the thought itself opened", None, ANY
+        if self._quoting.mid_sentence and not self._grammar.sentences and text[self._begin] not in "\r\n":
             ends = self._line_end(text, end, final)
             if not ends:
                 return None if ends is None else (Effect.TEXT, "a closer in the middle of a sentence", None, ANY)
@@ -366,44 +415,80 @@ class RegionReader:
     def _on_answer_open(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
         if self._guarded() and self._quoting.quoted:
             return Effect.TEXT, "quoted", None, ANY
-        return Effect.DROP, "opens the answer", State.ANSWER, ANY
+        if self._grammar.tags and self._state not in (*_BLANK, State.THINK_START):
+            return Effect.TEXT, "an answer's opener in the middle of the text", None, ANY
+        return self._unless_mentioned((Effect.DROP, "opens the answer", State.ANSWER, ANY), text, end, final)
 
     def _on_answer_close(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
         if self._guarded() and self._quoting.quoted:
             verdict = self._quoted_ender(text, end, final)
             if verdict is None or verdict[0] is Effect.TEXT:
                 return verdict
+        if self._state in _THINKING and self._grammar.tags and not self._grammar.replays:
+            return self._quoted_ender(text, end, final)
+        mentioned = self._mention(text, end, final)
+        if mentioned is not False:
+            return None if mentioned is None else (Effect.TEXT, "only mentioned", None, ANY)
         if self._state in _THINKING:
             self._noted = True
             return Effect.DROP, "the answer's closer inside the thought: its channel may have been skipped", None, ANY
-        return Effect.DROP, "closes the answer", None, ANY
+        ends = not self._grammar.tags or self._ends_line(text, end, final)
+        if ends is None:
+            return None
+        if ends:
+            return Effect.DROP, "closes the answer", None, ANY
+        return Effect.TEXT, "an answer's closer in the middle of a line", None, ANY
 
     def _on_framing(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
         if self._state is State.TOOLS:
             return Effect.DROP, "ends an unclosed tool region", State.ANSWER, ANY
         if self._guarded() and self._quoting.quoted:
             return self._quoted_ender(text, end, final)
-        return Effect.DROP, "framing", None, ANY
+        return self._unless_mentioned((Effect.DROP, "framing", None, ANY), text, end, final)
+
+    def _unless_mentioned(self, verdict: Verdict, text: str, end: int, final: bool) -> Verdict | None:
+        mentioned = self._mention(text, end, final)
+        return None if mentioned is None else (Effect.TEXT, "only mentioned", None, ANY) if mentioned else verdict
 
     def _on_message_close(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
         if self._guarded() and self._quoting.quoted:
             return self._quoted_ender(text, end, final)
-        return Effect.DROP, "ends the message", State.START, ANY
+        if self._guarded() and self._state not in (*_BLANK, State.THINK_START):
+            ends = _either(self._line_end(text, end, final), self._structure_follows(text, end, final))
+            if not ends:
+                return None if ends is None else (Effect.TEXT, "the message goes on", None, ANY)
+        return Effect.DROP, "ends the message", State.AFTER_TURN, ANY
+
+    def _on_pair_open(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
+        self._pair_seen = True
+        return Effect.TEXT, "an opening tag", None, ANY
 
     def _on_end_of_turn(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
         if not self._grammar.tags:
             return self._on_message_close(rule, text, end, final)
         if self._state in _THINKING or self._quoting.quoted:
             return self._quoted_ender(text, end, final)
-        ends = self._state in _BLANK or self._quoting.line_start or self._line_end(text, end, final)
-        if ends is False:
-            either = (self._ending(text, end, final), self._turn_opens(text, end, final))
-            ends = True if True in either else None if None in either else False
+        if text.startswith("</", self._begin) and self._state not in _BLANK:  # markup of the answer looks the same
+            if self._pair_seen:
+                self._pair_seen = False
+                return Effect.TEXT, "closes a tag of the answer", None, ANY
+            ends = _either(self._ending(text, end, final), self._turn_opens(text, end, final))
+        else:
+            ends = self._ends_line(text, end, final)
         if ends is None:
             return None
-        if ends:
-            return Effect.DROP, "ends the turn", State.AFTER_TURN, ANY
-        return Effect.TEXT, "an end-of-turn token in the middle of a line", None, ANY
+        if not ends:
+            return Effect.TEXT, "an end-of-turn token in the middle of a line", None, ANY
+        if text[self._begin : end] in self._grammar.header_opens:
+            return self._on_header(rule, text, end, final)
+        return Effect.DROP, "ends the turn", State.AFTER_TURN, ANY
+
+    def _ends_line(self, text: str, end: int, final: bool) -> bool | None:
+        """True where an ender of an answer of tags is none of its words: nothing stands before it, or behind it."""
+        ends = self._state in _BLANK or self._line_start(text) or self._line_end(text, end, final)
+        if ends is not False:
+            return ends
+        return _either(self._ending(text, end, final), self._turn_opens(text, end, final))
 
     def _turn_opens(self, text: str, end: int, final: bool) -> bool | None:
         """True when the next turn's header follows at once; None: not known yet."""
@@ -436,12 +521,17 @@ class RegionReader:
             return self._no_header()
         stop = close if close >= 0 else len(text)
         target = next((to for pattern, to in header.rules if pattern.fullmatch(text, end, stop)), None)
-        if target is None:
+        unled = self._state is not State.AFTER_TURN and rule.group is Group.HEADER
+        if target is None or (unled and target == "foreign"):  # no end of turn has come before another role's header
             return self._no_header()
+        mentioned = self._mention(text, stop + len(header.close), final)
+        if mentioned is not False:
+            return None if mentioned is None else self._no_header()
         self._end = stop + len(header.close) if close >= 0 else stop
         if target == "tool":
             return Effect.FORWARD, "a message to a tool", State.TOOLS, header.tool_region
-        return Effect.DROP, f"a header: {target}", _TARGET[target], ANY
+        starts = self._grammar.tags and target == "answer"  # the turn may begin with a thought
+        return Effect.DROP, f"a header: {target}", State.START if starts else _TARGET[target], ANY
 
     def _marker_in(self, words: str) -> bool:
         enders = self._grammar.enders
@@ -449,7 +539,7 @@ class RegionReader:
 
     def _no_header(self) -> Verdict:
         """Behind an end of turn a header's opener is a control token whatever follows it; elsewhere it is text."""
-        if self._state is State.AFTER_TURN:
+        if self._state is State.AFTER_TURN and self._grammar.tags:
             return Effect.DROP, "opens a turn that says nothing", None, ANY
         return Effect.TEXT, "no header follows", None, ANY
 
@@ -458,11 +548,16 @@ class RegionReader:
             return Effect.TEXT, "quoted", None, ANY
         if self._guards_thought and self._state in _THINKING:
             return Effect.TEXT, "the engine says that this is still the thought", None, ANY
+        if self._quoting.mid_sentence:  # a call's body follows its opener, never a blank or a full stop
+            if end == len(text) and not final:
+                return None
+            if text[end : end + 1] in _AFTER_A_MENTION:
+                return Effect.TEXT, "only mentioned", None, ANY
         return Effect.FORWARD, "opens a tool region", State.TOOLS, rule.index
 
     def _on_tool_close(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
         by_header = self._grammar.header is not None and rule.index == self._grammar.header.tool_region
-        return Effect.FORWARD, "closes the tool region", State.START if by_header else State.ANSWER, ANY
+        return Effect.FORWARD, "closes the tool region", State.AFTER_TURN if by_header else State.ANSWER, ANY
 
     def _on_argument_open(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
         return Effect.FORWARD, "opens an argument: nothing in it is a marker but its closer", State.ARGUMENT, rule.index
@@ -471,7 +566,8 @@ class RegionReader:
         return Effect.FORWARD, "closes the argument", State.TOOLS, rule.index
 
 
-_TAIL_SO_FAR: Final = re.compile(r"[0-9A-Za-z_-]*\Z")  # a tag's suffix that has not ended yet
+_TAIL_SO_FAR: Final = re.compile(rf"[0-9A-Za-z_-]{{0,{TAIL}}}\Z")  # a tag's suffix that has not ended yet
+_AFTER_A_MENTION: Final = tuple(" .,;:!?)]\"'”’»，。、；：！？")
 _TARGET: Final = {"reasoning": State.THINK_START, "answer": State.ANSWER, "foreign": State.FOREIGN}
 
 _ON: Final[dict[Group, Callable[[RegionReader, Rule, str, int, bool], Verdict | None]]] = {
@@ -483,12 +579,20 @@ _ON: Final[dict[Group, Callable[[RegionReader, Rule, str, int, bool], Verdict | 
     Group.MESSAGE_CLOSE: RegionReader._on_message_close,
     Group.END_OF_TURN: RegionReader._on_end_of_turn,
     Group.SPECIAL: RegionReader._on_special,
+    Group.PAIR_OPEN: RegionReader._on_pair_open,
     Group.HEADER: RegionReader._on_header,
     Group.TOOL_OPEN: RegionReader._on_tool_open,
     Group.TOOL_CLOSE: RegionReader._on_tool_close,
     Group.ARGUMENT_OPEN: RegionReader._on_argument_open,
     Group.ARGUMENT_CLOSE: RegionReader._on_argument_close,
 }
+
+
+def _either(one: bool | None, other: bool | None) -> bool | None:
+    """True when one of two questions is answered yes, None while one that could be is open."""
+    if one or other:
+        return True
+    return None if one is None or other is None else False
 
 
 def _joined(segments: list[Segment]) -> list[Segment]:

@@ -114,8 +114,9 @@ READER = (
     Mutant(
         "dropped framing ends the start of the output",
         "streams/regions.py",
-        '        return Effect.DROP, "framing", None, ANY\n',
-        '        self._pristine = False\n        return Effect.DROP, "framing", None, ANY\n',
+        '        return self._unless_mentioned((Effect.DROP, "framing", None, ANY), text, end, final)\n',
+        "        self._pristine = False\n"
+        '        return self._unless_mentioned((Effect.DROP, "framing", None, ANY), text, end, final)\n',
         TABLE,
     ),
     Mutant(
@@ -141,9 +142,9 @@ READER = (
     ),
     Mutant(
         "a replay is compared with the reasoning",
-        "integrity/pipeline.py",
-        "            self._dedup.off()\n            self._said = True\n            out.append((REPLAY, text))\n",
-        "            self._to_content(text, out)\n",
+        "integrity/outlet.py",
+        "        self.dedup.off()\n        self.said = True\n        out.append((REPLAY, text))\n",
+        "        self._send_content(text, out)\n",
         ENDPOINTS,
     ),
     Mutant(
@@ -218,8 +219,8 @@ FOUND = (
     Mutant(
         "a run of closers is looked through to its end",
         "streams/regions.py",
-        "            if at - end >= self._run_cap:\n                return False\n",
-        "",
+        "            if at - end >= self._run_cap:\n                return False\n            if text[at].isspace()",
+        "            if text[at].isspace()",
         WORK,
     ),
     Mutant(

@@ -107,15 +107,38 @@ def assert_declared_hold(dialect: Dialect, made: Setup, reader: RegionReader) ->
     if not held or any(marker.startswith(held) and marker != held for marker in literals):
         assert len(held) < made.grammar.longest
         return
-    marker = max((marker for marker in literals if held.startswith(marker)), key=len)
-    rest = held.removeprefix(marker)
-    if dialect.header and marker in dialect.header.open:
-        assert len(rest) < made.header_cap + len(dialect.header.close)
+    header = dialect.header
+    ender = made.grammar.enders and made.grammar.enders.match(held)
+    openers = (*header.open, *header.first) if header else ()
+    opener = max((text for text in openers if held.startswith(text)), key=len, default="")
+    if header and len(opener) > (ender.end() if ender else 0):
+        body = held[len(opener) :]
+        if header.close in body:  # a whole header: is it only mentioned?
+            behind = body[body.index(header.close) + len(header.close) :]
+            assert_may_be_structure(made, behind)
+        else:
+            assert len(body) < made.header_cap + len(header.close)
         return
-    assert made.grammar.enders is not None and made.grammar.enders.fullmatch(marker)
-    assert rest == "" or len(rest) < made.run_cap  # "": one character of look-ahead, for the line end
+    if dialect.suffixed and any(held.startswith(f"{tag[:-1]}:") for tag in literals):
+        assert len(held) < made.grammar.longest
+        return
+    literal = max((text for text in literals if held.startswith(text)), key=len)
+    rest = held[len(literal) :]
+    if header and any(text.startswith(rest) for text in header.open):  # the next turn may open
+        return
+    if rest.lstrip() == "" or rest.lstrip() in made.grammar.structure_prefixes:
+        assert_may_be_structure(made, rest)  # "": one character of look-ahead, for the line end
+        return
+    assert made.grammar.enders is not None
     run = made.grammar.enders.sub("", rest).strip()
-    assert run == "" or run in made.grammar.ender_prefixes
+    assert len(rest) < made.run_cap and (run == "" or run in made.grammar.ender_prefixes)
+
+
+def assert_may_be_structure(made: Setup, behind: str) -> None:
+    """White space within the cap, then what may become a marker: then the one before it is no mention."""
+    start = behind.lstrip()
+    assert len(behind) - len(start) <= made.run_cap
+    assert start == "" or start in made.grammar.structure_prefixes
 
 
 @every_dialect

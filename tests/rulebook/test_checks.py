@@ -41,6 +41,17 @@ def problems(text: str) -> list[str]:
         ('message_close: ["<end>"]\ncalls: [c]\n',
          ["fam.yaml:2: calls[0]: '<end>' is end of an unclosed region here and message closer elsewhere"]),
         ('header: {open: ["<h>"], close: "<m>", within: ["<h>"], rules: [{text: "<h>", to: answer}]}\n', []),
+        ('header: {open: ["<h>"], close: "<m>", rules: []}\nthoughts: [{open: ["<m>"], close: ["</m>"]}]\n', []),
+        ('header: {open: ["<h>"], first: ["<h>"], close: "", rules: []}\n',
+         []),
+        ('header: {open: ["<h>"], first: ["<f>"], close: "", rules: []}\nframing: ["<f>"]\n',
+         ["fam.yaml:2: framing[0]: '<f>' is framing here and header opener elsewhere"]),
+        ('end_of_turn: ["<r>"]\nheader: {open: ["<r>"], close: "", rules: []}\n', []),
+        ('thoughts: [{open: ["<a>"], close: ["<e>"]}]\nmessage_close: ["<e>"]\n', []),
+        ('message_close: ["</c>"]\ncalls: [c]\n', []),
+        ('thoughts: [{open: ["<a>"], close: ["</c>"]}]\ncalls: [c]\n', []),
+        ('special: ["<s>"]\nend_of_turn: ["<s>"]\n',
+         ["fam.yaml:2: end_of_turn[0]: '<s>' is end of turn here and special token elsewhere"]),
         ("- no mapping\n", []),
         ("thoughts: 5\nframing: [5]\n", []),
     ],
@@ -84,10 +95,11 @@ def test_markers_of_a_dialect_are_every_literal_with_its_group() -> None:
         thoughts=(Thought(open=("1",), close=("2",)),),
         answer_open=("3",),
         answer_close=("4",),
-        header=Header(open=("5",), close="6", rules=(HeaderRule(text="x", to=Target.ANSWER),)),
+        header=Header(open=("5",), first=("first",), close="6", rules=(HeaderRule(text="x", to=Target.ANSWER),)),
         message_close=("7",),
         framing=("8",),
         end_of_turn=("9",),
+        special=("0",),
         regions=(
             ToolRegion(open=("a",), close=("b",), ended_by=("c",), argument_open="d", argument_close="e"),
             ToolRegion(open=("f",)),
@@ -95,10 +107,17 @@ def test_markers_of_a_dialect_are_every_literal_with_its_group() -> None:
     )
     assert list(markers_of(dialect)) == [
         ("think opener", "1"), ("think closer", "2"), ("answer opener", "3"), ("answer closer", "4"),
-        ("header opener", "5"), ("header closer", "6"), ("message closer", "7"), ("framing", "8"), ("end of turn", "9"),
+        ("header opener", "5"), ("header opener", "first"), ("header closer", "6"), ("message closer", "7"),
+        ("framing", "8"), ("end of turn", "9"), ("special token", "0"),
         ("tool opener", "a"), ("tool opener", "f"), ("tool closer", "b"), ("end of an unclosed region", "c"),
         ("argument opener", "d"), ("argument closer", "e"),
     ]  # fmt: skip
+
+
+def test_a_role_token_has_no_closing_literal() -> None:
+    header = Header(open=("<r>",), close="", rules=(HeaderRule(text="", to=Target.FOREIGN),))
+    dialect = Dialect(name="d", summary="d", kind=Kind.TAG, aliases={}, header=header)
+    assert list(markers_of(dialect)) == [("header opener", "<r>")]
 
 
 def test_a_dialect_may_have_no_markers() -> None:

@@ -73,18 +73,14 @@ def test_a_thought_that_was_open_from_the_start_is_closed_by_any_closer() -> Non
 
 
 @pytest.mark.parametrize(
-    ("reopen", "openers", "right_after_a_closer", "at_a_line_start"),
-    [
-        (Reopen.NEVER, False, False, False),
-        (Reopen.AFTER_CLOSER, False, True, False),
-        (Reopen.LINE_START, True, True, True),
-    ],
+    ("reopen", "right_after_a_closer", "at_a_line_start"),
+    [(Reopen.NEVER, False, False), (Reopen.AFTER_CLOSER, True, False), (Reopen.LINE_START, True, True)],
 )
-def test_an_opener_is_live_in_an_answer_only_where_the_dialect_reopens_at_line_starts(
-    reopen: Reopen, openers: bool, right_after_a_closer: bool, at_a_line_start: bool
+def test_an_opener_is_seen_in_every_answer_so_that_its_closer_is_told_and_reopens_as_the_dialect_says(
+    reopen: Reopen, right_after_a_closer: bool, at_a_line_start: bool
 ) -> None:
     grammar = compile_dialect(replace(TAG, reopen=reopen))
-    assert ({"<a>", "<b>"} <= live(grammar, State.ANSWER)) is openers
+    assert {"<a>", "<b>"} <= live(grammar, State.ANSWER)
     assert (grammar.reopen_closer, grammar.reopen_lines) == (right_after_a_closer, at_a_line_start)
     assert {"<a>", "<b>", "</a>", "</b>"} <= live(grammar, State.AFTER_CLOSER)
 
@@ -118,6 +114,19 @@ def test_a_header_makes_a_region_for_the_body_of_a_tool_message() -> None:
     for state in (State.START, State.OPENABLE, State.THINK_START, State.THINK):
         assert grammar.plan(state, ANY).rules["<h>"] == Rule(Group.HEADER)
     assert "<h>" not in live(grammar, State.ANSWER)
+
+
+def test_the_rest_of_a_header_is_live_at_the_start_of_a_message_only() -> None:
+    assert HEADED.header is not None
+    grammar = compile_dialect(replace(HEADED, header=replace(HEADED.header, first=("to=",))))
+    states = (State.START, State.OPENABLE, State.THINK, State.ANSWER)
+    assert [state for state in states if "to=" in live(grammar, state)] == [State.START]
+
+
+def test_a_role_token_that_ends_a_turn_is_live_as_an_end_of_turn() -> None:
+    header = Header(open=("<end>", "<h>"), close="", rules=(HeaderRule(text="", to=Target.FOREIGN),))
+    rules = compile_dialect(replace(TAG, header=header)).plan(State.AFTER_TURN, ANY).rules
+    assert (rules["<end>"], rules["<h>"]) == (Rule(Group.END_OF_TURN), Rule(Group.HEADER))
 
 
 def test_a_dialect_without_headers_has_no_region_for_them() -> None:
@@ -169,7 +178,7 @@ def test_a_suffixed_dialect_knows_where_each_tag_may_go_on() -> None:
     assert grammar.longest == compile_dialect(TAG).longest + 25
 
 
-def test_plain_sentences_are_live_only_where_their_own_thought_is() -> None:  # vLLM 0.33 granite: no guard could tell a mention
+def test_plain_sentences_are_live_only_where_their_own_thought_is() -> None:  # vLLM 0.33 granite
     grammar = compile_dialect(replace(TAG, kind=Kind.TEXT, regions=()))
     states = (State.START, State.AFTER_CLOSER, State.ANSWER, State.THINK_START, State.THINK)
     closers = [state for state in states if "</a>" in live(grammar, state)]

@@ -52,6 +52,20 @@ def test_a_control_dialect_also_yields_wrappers_arguments_and_regions_that_end_a
     }
 
 
+def test_a_suffixed_dialect_yields_thoughts_with_a_suffix_on_both_tags() -> None:
+    made = rows(replace(TAG, suffixed=True))
+    assert made - rows(TAG) == {("<a:6124c78e>plan</a:6124c78e>answer", "content", "plan", "answer")}
+
+
+def test_a_special_token_is_dropped_in_the_middle_of_a_word() -> None:
+    assert ("an<s>swer", "content", "", "answer") in rows(replace(TAG, special=("<s>",)))
+
+
+def test_a_regions_own_closer_is_not_put_into_its_body() -> None:
+    shared = replace(TAG, thoughts=(Thought(open=("<a>",), close=("</c>",)),))
+    assert untouched("<c>call <a></c>") in rows(shared)
+
+
 def test_a_start_that_holds_a_whole_marker_is_not_called_untouched() -> None:
     made = rows(replace(TAG, thoughts=(Thought(open=("<a>x\n", "<a>"), close=("</a>",)),)))
     assert not any(row[0].startswith("answer<a>") for row in made)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gateway.rulebook.dialect import Dialect, Kind, Reopen, Thought
 
 PAIR = (Thought(open=("<a>",), close=("</a>",)),)

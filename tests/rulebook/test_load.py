@@ -34,7 +34,11 @@ promote: false
 thoughts:
   - {open: [], close: ["<t|>", "<tt|>"]}
 answer: {open: ["<r>"], close: ["</r>"]}
-header: {open: ["<h>"], close: "\\n", within: ["<w>"], rules: [{text: "th.*", to: reasoning}]}
+header: {open: ["<h>"], first: ["<g>"], close: "\\n", within: ["<w>"], rules: [{text: "th.*", to: reasoning}]}
+replay: true
+suffixed: true
+spaced: true
+special: ["<s>"]
 message_close: ["<m>"]
 framing: ["<f>"]
 end_of_turn: ["<e>"]
@@ -76,8 +80,8 @@ def refusal(path: Path) -> list[str]:
 
 def test_the_shipped_rules_load_and_stand_beside_the_package() -> None:
     assert shipped_rules() == Path(__file__).parents[2] / "rules"
-    names = {"think", "harmony", "kimi_k3", "gemma4", "mistral", "minimax_m3", "generic"}
-    assert set(load_rulebook().dialects) == names
+    files = {path.stem for path in (shipped_rules() / "dialects").iterdir()}
+    assert set(load_rulebook().dialects) == files and files >= {"think", "harmony", "kimi_k3", "generic"}
 
 
 def test_a_good_file_is_loaded_beside_the_shipped_ones(tmp_path: Path) -> None:
@@ -94,7 +98,8 @@ def test_every_key_of_a_file_becomes_its_value(tmp_path: Path) -> None:
     assert dialect.thoughts == (Thought(open=(), close=("<t|>", "<tt|>")),)
     assert (dialect.answer_open, dialect.answer_close) == (("<r>",), ("</r>",))
     rule = HeaderRule(text="th.*", to=Target.REASONING)
-    assert dialect.header == Header(open=("<h>",), close="\n", rules=(rule,), within=("<w>",))
+    assert dialect.header == Header(open=("<h>",), close="\n", rules=(rule,), within=("<w>",), first=("<g>",))
+    assert (dialect.replay, dialect.suffixed, dialect.spaced, dialect.special) == (True, True, True, ("<s>",))
     assert (dialect.message_close, dialect.framing, dialect.end_of_turn) == (("<m>",), ("<f>",), ("<e>",))
     assert dialect.calls == ("full",)
     assert dialect.regions == (
@@ -200,7 +205,7 @@ def test_an_empty_file_lacks_everything(tmp_path: Path) -> None:
 
 
 def test_a_directory_without_rule_files_is_refused(tmp_path: Path) -> None:
-    expected = f"{tmp_path}: no rule files; expected dialects/NAME.yaml or calls/NAME.yaml in it"
+    expected = f"{tmp_path}: no rule files; expected NAME.yaml in dialects, calls, leaks"
     assert refusal(tmp_path) == [expected]
 
 
@@ -220,7 +225,7 @@ def test_the_digest_changes_with_names_and_bytes_only(tmp_path: Path) -> None:
 
 def test_the_digest_is_sha_256_over_names_and_bytes() -> None:
     total = hashlib.sha256()
-    for kind in ("calls", "dialects"):
+    for kind in ("calls", "dialects", "leaks"):
         for file in sorted((shipped_rules() / kind).glob("*.yaml")):
             raw = file.read_bytes()
             total.update(f"{kind}/{file.name}\0{len(raw)}\0".encode() + raw)

@@ -1,6 +1,6 @@
-"""The shipped rule files: every parser name of the engines has its place, and every file reads as it says.
+"""The shipped rule files: every tool parser name of the engines has its place, and every file reads as it says.
 
-The registries are those of vLLM 0.33.0 and SGLang 0.5.23.
+The registries are those of vLLM 0.33.0 and SGLang 0.5.23. Reasoning parsers: `test_shipped_dialects.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gateway.reading import Reader, reading_of
 from gateway.rulebook.corpus import generated_samples
 from gateway.rulebook.dialect import Dialect, Sample
 from gateway.rulebook.load import load_rulebook
-from gateway.rulebook.select import UnknownDialect, with_calls
+from gateway.rulebook.select import with_calls
 
 RULES = load_rulebook()
 
@@ -22,22 +22,6 @@ def words(text: str) -> list[str]:
     return text.split()
 
 
-VLLM_REASONING = words(
-    """
-    deepseek_r1 step5 deepseek_v3 holo2 poolside_v1 deepseek_v4 deepseek_v41 qwen3 mimo step3p5 nemotron_v3
-    granite_thinking_parser seed_oss minicpmv glm45 glm47 ling3 kimi_k2 kimi_k3 gemma4 minimax_m2
-    minimax_m2_append_think minimax_m3 hy_v3 hy_v4 hunyuan_a13b ernie45 step3 olmo3 granite k2_horizon openai_gptoss
-    mistral cohere_command3 cohere_command4 inkling plamo3 muse musespark1x muse_glimmer hf beam
-    """
-)
-SGLANG_REASONING = words(
-    """
-    deepseek-r1 step3 step3p5 gigachat35 qwen3 qwen3-thinking minimax nanbeige interns1 dots mimo poolside_v1
-    deepseek-v3 deepseek-v4 deepseek-v41 glm45 ling3 kimi kimi_k2 kimi_k3 k2_horizon hunyuan minimax-append-think
-    minimax-m3 mistral nemotron_3 granite_thinking_parser gemma4 apertus2509 gpt-oss inkling cohere_command4 muse
-    iquest_q1 beam response_template
-    """
-)
 VLLM_TOOLS = words(
     """
     hermes qwen3_json qwen3_coder qwen3_xml mimo step3p5 step5 seed_oss glm45 glm47 ling3 poolside_v1 hy_v3 hy_v4
@@ -55,36 +39,16 @@ SGLANG_TOOLS = words(
     qwen qwen25 response_template spark25 step3 trinity
     """
 )
-OTHER_MARKERS = words(
-    """
-    seed_oss hy_v3 hy_v4 hunyuan_a13b ernie45 granite k2_horizon cohere_command3 cohere_command4 inkling plamo3 muse
-    musespark1x muse_glimmer hunyuan apertus2509
-    """
-)
-NO_GRAMMAR = {"hf", "beam", "response_template"}
 
 
 def test_the_registries_are_complete() -> None:
-    registries = (VLLM_REASONING, SGLANG_REASONING, VLLM_TOOLS, SGLANG_TOOLS)
-    assert [len(set(names)) for names in registries] == [42, 36, 58, 44]
+    assert [len(set(names)) for names in (VLLM_TOOLS, SGLANG_TOOLS)] == [58, 44]
 
 
 @pytest.mark.parametrize(("engine", "names"), [("vllm", VLLM_TOOLS), ("sglang", SGLANG_TOOLS)])
 def test_every_tool_parser_name_is_in_exactly_one_call_format(engine: str, names: list[str]) -> None:
     listed = [alias for call in RULES.calls.values() for alias in call.aliases.get(engine, ())]
     assert sorted(listed) == sorted(names)
-
-
-@pytest.mark.parametrize(("engine", "names"), [("vllm", VLLM_REASONING), ("sglang", SGLANG_REASONING)])
-def test_every_reasoning_parser_name_is_listed_unless_its_markers_differ(engine: str, names: list[str]) -> None:
-    listed = [alias for dialect in RULES.dialects.values() for alias in dialect.aliases.get(engine, ())]
-    assert sorted(listed) == sorted(set(names) - set(OTHER_MARKERS) - NO_GRAMMAR)
-
-
-@pytest.mark.parametrize("name", OTHER_MARKERS)
-def test_a_reasoning_parser_whose_markers_differ_is_unknown(name: str) -> None:
-    with pytest.raises(UnknownDialect):
-        RULES.resolve({"reasoning": name}, engine=None)
 
 
 def test_formats_without_markers_have_no_region() -> None:

@@ -46,27 +46,46 @@ def test_names_without_a_fixed_grammar_are_auto_with_one_warning(name: str, form
 
 
 @pytest.mark.parametrize(
-    ("name", "halves"),
+    ("name", "halves", "forced"),
     [
-        ("deepseek_v3", "{reasoning: deepseek_v3, tools: deepseek_v3}"),
-        ("deepseek-r1", "{reasoning: deepseek-r1}"),
-        ("pythonic", "{tools: pythonic}"),
-        ("vllm/qwen3", "{reasoning: vllm/qwen3}"),
+        ("deepseek_v3", "{reasoning: deepseek_v3, tools: deepseek_v3}", "vllm/deepseek_v3"),
+        ("qwen3", "{reasoning: qwen3}", "vllm/qwen3"),
+        ("deepseek-r1", "{reasoning: deepseek-r1}", "sglang/deepseek-r1"),
+        ("pythonic", "{tools: pythonic}", ""),
+        ("vllm/pythonic", "{tools: vllm/pythonic}", ""),
     ],
 )
-def test_a_parser_name_written_as_a_family_is_refused_with_the_halves_to_write(name: str, halves: str) -> None:
+def test_a_parser_name_written_as_a_family_is_refused_with_what_to_write(name: str, halves: str, forced: str) -> None:
     with pytest.raises(UnknownDialect) as caught:
         SHIPPED.resolve(name, engine="vllm")
     assert (caught.value.name, caught.value.near) == (name, (halves,))
-    assert str(caught.value).endswith(f"write {halves}")
+    flag = f"on a command line write --dialect {forced}, " if forced else ""
+    assert str(caught.value).endswith(f"not a family; {flag}behind `dialect:` in YAML write {halves}")
+    if forced:
+        advised = SHIPPED.resolve(forced, engine="vllm")
+        assert advised.dialect == SHIPPED.resolve({"reasoning": name}, engine="vllm").dialect
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "warns"),
+    [("vllm/qwen3", "qwen", False), ("sglang/gpt-oss", "harmony", False), ("sglang/hf", "generic", True)],
+)
+def test_the_parser_name_of_one_engine_as_a_plain_text_is_the_reasoning_half(
+    name: str, family: str, warns: bool
+) -> None:
+    found = SHIPPED.resolve(name, engine=None)
+    assert (found.dialect, bool(found.warnings)) == (SHIPPED.dialects[family], warns)
+    assert found == SHIPPED.resolve({"reasoning": name}, engine=None)
 
 
 @pytest.mark.parametrize(
     ("spec", "name", "near", "words"),
     [
         ("harmoni", "harmoni", ("harmony",), "did you mean harmony?"),
-        ("zzz", "zzz", (), "expected one of gemma4, generic, harmony, kimi_k3, minimax_m3, mistral, think"),
-        ({"reasoning": "seed_oss"}, "seed_oss", (), "dialects list"),
+        ("vllm/qwen4", "vllm/qwen4", ("qwen3",), "no rules for --reasoning-parser 'vllm/qwen4'; did you mean"),
+        ("tgi/qwen3", "tgi/qwen3", ("qwen",), "no family 'tgi/qwen3'; did you mean"),
+        ("zzz", "zzz", (), "expected one of apertus, cohere, deepseek, dots, ernie45, gemma4, generic, "),
+        ({"reasoning": "zzz"}, "zzz", (), "dialects list"),
         ({"reasoning": "deepsek_r1"}, "deepsek_r1", ("deepseek_r1", "deepseek-r1"), "did you mean"),
         ({"tools": "hermess"}, "hermess", ("hermes",), "--tool-call-parser 'hermess'"),
         ({"reasoning": "sglang/deepseek_r1"}, "sglang/deepseek_r1", ("deepseek_r1",), "--reasoning-parser"),
@@ -94,13 +113,13 @@ def test_only_the_two_halves_are_keys(spec: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("engine", "spec", "family", "engine_asked"),
     [
-        ("vllm", {"reasoning": "qwen3"}, "think", "vllm"),
-        ("sglang", {"reasoning": "qwen3"}, "think", "sglang"),
+        ("vllm", {"reasoning": "qwen3"}, "qwen", "vllm"),
+        ("sglang", {"reasoning": "qwen3"}, "qwen", "sglang"),
         ("vllm", {"reasoning": "gpt-oss"}, "harmony", "sglang"),
         ("sglang", {"reasoning": "openai_gptoss"}, "harmony", "vllm"),
         ("sglang", {"reasoning": "vllm/kimi_k3"}, "kimi_k3", "vllm"),
         ("openai", {"reasoning": "mistral"}, "mistral", "vllm"),
-        (None, {"reasoning": "kimi"}, "generic", "sglang"),
+        (None, {"reasoning": "kimi"}, "kimi_unicode", "sglang"),
     ],
 )
 def test_reasoning_names_are_looked_up_in_the_routes_engine_then_the_others(
@@ -193,11 +212,16 @@ def test_every_shipped_family_goes_with_every_shipped_call_format() -> None:
 @pytest.mark.parametrize(
     ("model", "family"),
     [
-        ("Qwen/Qwen3-8B", "think"),
+        ("Qwen/Qwen3-8B", "qwen"),
         ("openai/gpt-oss-120b", "harmony"),
-        ("MiniMaxAI/MiniMax-M2.1", "think"),
+        ("MiniMaxAI/MiniMax-M2.1", "minimax_m2"),
         ("MiniMaxAI/MiniMax-M3", "minimax_m3"),
         ("google/gemma-4-27b-it", "gemma4"),
+        ("stepfun-ai/Step-3.5-Flash", "step"),
+        ("stepfun-ai/step3", "step3"),
+        ("tencent/Hy3", "hunyuan"),
+        ("moonshotai/Kimi-K2-Thinking", "kimi_k2"),
+        ("moonshotai/Kimi-VL-A3B-Thinking", "kimi_unicode"),
     ],
 )
 def test_a_model_name_is_matched_by_glob_whatever_its_case(model: str, family: str) -> None:

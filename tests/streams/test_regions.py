@@ -68,8 +68,36 @@ def test_an_answer_of_a_dialect_that_never_reopens_keeps_an_opener_after_a_close
     assert_reads(NEVER, "<a>r</a><a>s", ("r", "<a>s"))
 
 
-def test_an_answer_opener_ends_a_thought_and_is_text_where_it_is_quoted() -> None:
-    assert_reads(NEVER, "<a>r<r>Say `<r>` or\n<r>", ("r", "Say `<r>` or\n"))
+WRAPPERS = [
+    ("never", "<a>r</a><r>a", ("r", "a"), "right after a closer"),
+    ("never", "<a> <r>a", (" ", "a"), "a thought that is white space so far"),
+    ("never", "<a>r\n<r>s", ("r\n<r>s", ""), "inside a thought it is text"),
+    ("never", "Say `<r>` or\n<r>", ("", "Say `<r>` or\n<r>"), "in an answer it is text"),
+    ("hunyuan_a13b", "<answer>\na\n</answer>", ("", "a"), "the line breaks are part of the markers"),
+    ("hunyuan_a13b", "Use </answer> here", ("", "Use </answer> here"), "a closer in the middle of a line"),
+    ("hunyuan_a13b", "Say `</answer>` here", ("", "Say `</answer>` here"), "a quoted closer"),
+    ("hunyuan_a13b", "a</answer><|eos|>", ("", "a"), "only closers follow"),
+    ("hunyuan_a13b", "<think>r </answer> s\n</think>a", ("r </answer> s", "a"), "a closer in a thought is text"),
+    ("hunyuan_a13b", "x\n</think>\ny", ("", "xy"), "a think closer with its line breaks stands at a line start"),
+    ("hunyuan_a13b", "x</think>\ny", ("", "xy"), "and at a line end"),
+    ("hunyuan_a13b", "x\n<think>\nr\n</think>\ny", ("r", "x\ny"), "so does an opener"),
+]
+
+
+@pytest.mark.parametrize(("name", "raw", "wanted", "place"), WRAPPERS)
+def test_the_wrapper_of_an_answer_of_tags_counts_by_its_place(
+    name: str, raw: str, wanted: tuple[str, str], place: str
+) -> None:
+    assert_reads(NEVER if name == "never" else setup(name), raw, wanted, YES)
+
+
+def test_an_answer_opener_among_control_tokens_ends_a_thought() -> None:
+    assert_reads(setup("cohere", starts_open=True), "r<|START_TEXT|>a<|END_TEXT|>", ("r", "a"))
+
+
+def test_a_closer_with_a_line_break_of_its_own_ends_a_thought_that_the_engine_split_off() -> None:
+    made = setup("ernie45", starts_open=True, split=True)
+    assert_reads(made, "It ends with \n</think>\n\n<response>\na", ("It ends with ", "a"))
 
 
 TAG_CLOSERS = [
@@ -120,6 +148,93 @@ def test_an_end_of_turn_token_of_a_tag_dialect_counts_by_its_place(
     assert_reads(setup("think", starts_open=starts_open), raw, wanted, endings)
 
 
+TURNS = [  # contract rule 11
+    ("qwen", "a<|im_end|>\n<|im_start|>user\nb<|im_end|>", ("", "a\n"), "user\nb<|im_end|>", "another role"),
+    ("qwen", "a<|im_end|>\n<|im_start|>assistant\n<think>r</think>b", ("r", "a\nb"), "", "the assistant again"),
+    ("qwen", "<|im_start|>assistant\na", ("", "a"), "", "the assistant's header at the start"),
+    ("qwen", "<|im_start|>user\na", ("", "<|im_start|>user\na"), "", "another role's, behind no end of turn"),
+    ("qwen", "a <|im_start|>user\nb", ("", "a <|im_start|>user\nb"), "", "a header in an answer"),
+    ("qwen", "a<|im_end|>\n<|im_start|><|im_start|>\n", ("", "a\n\n"), "", "openers that say nothing"),
+    ("qwen", "a<|im_end|>\n<|im_start|>", ("", "a\n"), "", "the output ends in the header"),
+    ("qwen", "Say `<|im_end|>` `<|im_start|>user`", ("", "Say `<|im_end|>` `<|im_start|>user`"), "", "quoted"),
+    ("deepseek", "a<｜end▁of▁sentence｜><｜User｜>b", ("", "a"), "<｜User｜>b", "a role token is a whole header"),
+    ("deepseek", "a<｜end▁of▁sentence｜>b", ("", "a<｜end▁of▁sentence｜>b"), "", "no role behind the end of turn"),
+    ("deepseek", "<｜Assistant｜><think>r</think>a", ("r", "a"), "", "the assistant's role token"),
+    ("glm", "a<|user|>\nb", ("", "a"), "\nb", "an end of turn that is the next header"),
+    ("glm", "a <|user|> b", ("", "a <|user|> b"), "", "which in the middle of a line is text"),
+    ("glm", "<|user|>b", ("", ""), "b", "and at the start ends the turn"),
+    ("glm", "a<|endoftext|><|assistant|>b", ("", "ab"), "", "and may be the assistant's"),
+]
+
+
+@pytest.mark.parametrize(("dialect", "raw", "wanted", "foreign", "case"), TURNS)
+def test_the_header_of_a_turn_counts_at_the_start_and_behind_an_end_of_turn(
+    dialect: str, raw: str, wanted: tuple[str, str], foreign: str, case: str
+) -> None:
+    assert_reads(setup(dialect), raw, wanted)
+    suppressed = text_of(read(setup(dialect), [raw], stopped=True), FOREIGN)
+    assert foreign.endswith(suppressed) and bool(foreign) is bool(suppressed)
+
+
+SENTENCES = [  # vLLM 0.33 granite
+    ("Here's my thought process: r Here is my response: a", (" r ", " a"), "either spelling"),
+    (" \nHere is my thought process:r", ("r", " \n"), "behind white space"),
+    ("Well. Here is my thought process: a", ("", "Well. Here is my thought process: a"), "not the first thing"),
+    ("a Here is my response: b", ("", "a Here is my response: b"), "a closer outside a thought"),
+    ("a<|end_of_text|><|start_of_role|>user<|end_of_role|>b", ("", "a"), "another role"),
+]
+
+
+@pytest.mark.parametrize(("raw", "wanted", "case"), SENTENCES)
+def test_a_plain_sentence_is_a_marker_at_the_very_start_and_in_its_own_thought(
+    raw: str, wanted: tuple[str, str], case: str
+) -> None:
+    assert_reads(setup("granite"), raw, wanted)
+
+
+def test_a_sentence_in_the_middle_of_a_line_ends_a_thought_that_the_engine_split_off() -> None:
+    made = setup("granite", starts_open=True, split=True)
+    assert_reads(made, "r. Here is my response: a", ("r. ", " a"))
+
+
+TAILS = [  # vLLM 0.33 hy_v3, hy_v4
+    ("<think:6124c78e>r</think:6124c78e>a", ("r", "a"), "a suffix"),
+    ("<think:opensource>r</think>a", ("r", "a"), "on one tag only"),
+    ("<think:>r", ("", "<think:>r"), "an empty suffix"),
+    ("<think:no tag>r", ("", "<think:no tag>r"), "words"),
+    (f"<think:{'x' * 24}>r", ("r", ""), "as long as it may be"),
+    (f"<think:{'x' * 25}>r", ("", f"<think:{'x' * 25}>r"), "longer"),
+    ("<think:612", ("", "<think:612"), "cut short"),
+]
+
+
+@pytest.mark.parametrize(("raw", "wanted", "case"), TAILS)
+def test_a_tag_may_carry_a_suffix(raw: str, wanted: tuple[str, str], case: str) -> None:
+    assert_reads(setup("hunyuan"), raw, wanted)
+
+
+@pytest.mark.parametrize(
+    ("raw", "content"),
+    [("a<pad>b<pad>", "ab"), ("Say `<pad>` here", "Say `<pad>` here"), ("<|channel><pad><channel|>a", "a")],
+)
+def test_a_special_token_is_dropped_wherever_it_is_not_quoted(raw: str, content: str) -> None:
+    assert_reads(setup("gemma4"), raw, ("", content))
+
+
+FIRST = [  # vLLM 0.33 muse: the prompt ends in `<|start|>assistant`
+    (" to=f<|message|>x<|eom|><|start|>assistant to=user<|message|>a", " to=f<|message|>x<|eom|>", "a"),
+    ("a to=f<|message|>b", "", "a to=f"),
+    ("to=user is a header", "", "to=user is a header"),
+]
+
+
+@pytest.mark.parametrize(("raw", "tool", "content"), FIRST)
+def test_the_rest_of_a_header_that_the_prompt_began_counts_at_the_start_only(raw: str, tool: str, content: str) -> None:
+    for pieces in cuttings(raw, seed=2):
+        segments = read(setup("muse"), pieces, stopped=True)
+        assert (text_of(segments, TOOL), text_of(segments, CONTENT)) == (tool, content)
+
+
 START, CHANNEL, MESSAGE, END, CALL = "<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|call|>"
 ANALYSIS, FINAL = f"{CHANNEL}analysis{MESSAGE}", f"{CHANNEL}final{MESSAGE}"
 TO = f"{CHANNEL}commentary to=functions.f <|constrain|>json{MESSAGE}"
@@ -135,10 +250,10 @@ HARMONY = [
     (f"{ANALYSIS}r{END}{START}assistant{TO}{{}}{CALL}", "r", "", f"{TO}{{}}{CALL}", "assistant", "a call"),
     (f"{TO}{{}}{ANALYSIS}{END}{FINAL}a", "", "a", f"{TO}{{}}{ANALYSIS}{END}", "", "nothing is live in a call"),
     (f"{FINAL}a{END}{START}user{MESSAGE}b{END}{FINAL}c", "", "a", "", "", "another role speaks"),
-    (f"{START}system{MESSAGE}b", "", "", "", "", "another role from the start"),
+    (f"{START}system{MESSAGE}b", "", f"{START}system{MESSAGE}b", "", "", "another role, but no turn has ended"),
     (f"{CHANNEL}other{MESSAGE}b", "", f"{CHANNEL}other{MESSAGE}b", "", "", "an unknown channel"),
     (f"{CHANNEL}final\n{MESSAGE}b", "", f"{CHANNEL}final\n{MESSAGE}b", "", "", "a line break in the header"),
-    (f"{CHANNEL}final{END}b", "", f"{CHANNEL}finalb", "", "", "another marker in the header"),
+    (f"{CHANNEL}final{END}b", "", f"{CHANNEL}final{END}b", "", "", "another marker in the header"),
     (f"{START}assistant", "", f"{START}assistant", "", "", "the output ends in the header"),
     (f"{START}{START}assistant{FINAL}b", "", f"{START}b", "", "", "the opener twice"),
 ]
@@ -215,6 +330,7 @@ SPLIT_REASONING = [
     ("kimi_k3", "A `<|close|>response<|sep|>` b", ANY, ("A `<|close|>response<|sep|>` b", ""), "inline code"),
     ("kimi_k3", "A `<|end_of_msg|>` b", ANY, ("A `<|end_of_msg|>` b", ""), "inline code"),
     ("kimi_k3", "Hi.<|close|>response<|sep|><|close|>message<|sep|>", YES, ("Hi.", "Hi."), "a skipped channel"),
+    ("gemma4", "r <|tool_call>x<tool_call|> s", ANY, ("r <|tool_call>x<tool_call|> s", ""), "a call in the thought"),
 ]
 
 
@@ -227,6 +343,9 @@ def test_a_reasoning_field_keeps_what_it_quotes_and_ends_at_a_spelled_closer(
 
 SPLIT_CONTENT = [
     ("think", "<think>r</think>a", ("r", "a"), "a thought in the content moves"),
+    ("think", "So be it.</think>a", ("", "So be it.a"), "a closer glued to a sentence that no opener goes with"),
+    ("think", "A <think> b.</think>a", ("", "A <think> b.</think>a"), "an opener goes with it"),
+    ("think", "Send </think>a", ("", "Send </think>a"), "no sentence ends before it"),
     ("kimi_k3", "<|open|>think<|sep|>r<|close|>think<|sep|>a", ("r", "a"), "at its start"),
     ("kimi_k3", "a<|open|>think<|sep|>b", ("", "a<|open|>think<|sep|>b"), "an answer is never reopened"),
 ]

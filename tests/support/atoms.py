@@ -17,6 +17,7 @@ FILLER = (
     *("a", "word ", "End.", " ", "\n", "\n\n", "\r\n", "\t", "漢字", "😀", "\u2028", "<", "<|", "[", "◁", "x < y"),
     *("`", "``", "```", "```py\n", "\n```\n", "~~~", "\n~~~\n", "> ", "- ", '"', "("),
 )
+SUFFIXES = (":", ":6124c78e>", ":no suffix>")
 HEADERS = ("analysis", "final", "commentary", "commentary to=f ", "assistant", "user", "assistant to=f")
 
 
@@ -40,7 +41,7 @@ def texts(dialect: Dialect, *, size: int = 24) -> st.SearchStrategy[str]:
         st.sampled_from(literals),
         st.sampled_from(literals),
         st.sampled_from(starts),
-        st.sampled_from(FILLER + (HEADERS if dialect.header else ())),
+        st.sampled_from(FILLER + (HEADERS if dialect.header else ()) + (SUFFIXES if dialect.suffixed else ())),
         st.characters(),
     )
     return st.lists(atoms, max_size=size).map("".join)

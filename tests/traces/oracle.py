@@ -20,9 +20,14 @@ MESSAGE = re.compile(
     r"<\|message\|>(?P<body>.*?)(?:<\|end\|>|<\|call\|>|<\|return\|>|\Z)",
     re.DOTALL,
 )
+PAIRS = {
+    "seed_oss": ("<seed:think>", "</seed:think>"),
+    "granite": ("Here is my thought process:", "Here is my response:"),
+}
+THINK = ("<think>", "</think>")
 CALL = re.compile(r"<tool_call>(?P<inside>.*?)(?:</tool_call>|\Z)", re.DOTALL)
 CALL_NAME = re.compile(r'"name": "(\w+)"|<function=(\w+)>')
-END_OF_TURN = re.compile(r"<\|im_end\|>(?=\n|\Z)(?:\s*<\|im_start\|>(?:user|tool|system)\b.*\Z)?", re.DOTALL)
+END_OF_TURN = re.compile(r"<\|im_end\|>(?=\n|\Z)(?:\s*<\|im_start\|>(?!assistant)\w+\n.*\Z)?", re.DOTALL)
 SPECIAL_TOKEN = re.compile(r"<\|[a-z]+\|>")
 
 
@@ -46,7 +51,7 @@ def expected(text: str, *, dialect: str, opens: bool, stopped: bool, tools: str)
             return harmony(text)
         case "kimi_k3":
             return kimi_k3(text, opens=opens, stopped=stopped)
-    reasoning, content = tags(text, opens=opens)
+    reasoning, content = tags(text, *PAIRS.get(dialect, THINK), opens=opens)
     content = END_OF_TURN.sub("", content)
     if tools == "absent":
         return Answer(reasoning, content)
@@ -54,12 +59,12 @@ def expected(text: str, *, dialect: str, opens: bool, stopped: bool, tools: str)
     return Answer(CALL.sub("", reasoning), CALL.sub("", content), calls if tools == "offered" else ())
 
 
-def tags(text: str, *, opens: bool) -> tuple[str, str]:
+def tags(text: str, opener: str, closer: str, *, opens: bool) -> tuple[str, str]:
     """`<think>…</think>` at the start, or a thought that is open already; markers behind it are text."""
-    begins = re.match(r"\s*<think>", text)
+    begins = re.match(rf"\s*{re.escape(opener)}", text)
     if not (opens or begins):
         return "", text
-    reasoning, _, content = text[begins.end() if begins else 0 :].partition("</think>")
+    reasoning, _, content = text[begins.end() if begins else 0 :].partition(closer)
     return reasoning, content
 
 

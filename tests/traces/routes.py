@@ -59,19 +59,16 @@ ROUTES: Mapping[str, Known] = {
     "m2-append": replace(RAW_THINK, starts_in="reasoning", opens=True),
     "kimi-k3": Known(dialect="kimi_k3", starts_in="reasoning"),
     "harmony": Known(dialect="harmony", opens=False),
+    # families with markers of their own
+    "ernie": Known(dialect="ernie45"),
+    "granite": Known(dialect="granite", opens=False),
+    "hunyuan": Known(dialect="hunyuan_a13b", opens=False),
+    "seed": Known(dialect="seed_oss"),
     # llama.cpp: the default and the gemma template split nothing, a Qwen3 template what begins with <think>
     "gemma": UNKNOWN_MODEL,
     "gemmatmpl": UNKNOWN_MODEL,
     "qwen": replace(THINK, opens=False),
 }
-
-NOT_SHIPPED: Mapping[str, str] = {
-    "ernie": "wraps the answer in <response> as well",
-    "granite": "Granite 3.x has prose for markers (Here is my thought process:)",
-    "hunyuan": "wraps the answer in <answer> as well",
-    "seed": "marks the thought with <seed:think>",
-}
-"""Groups whose dialect this version does not ship, and what it would need. Read as `generic`: nothing may be lost."""
 
 BEHIND_AN_OPEN_THOUGHT = ("no-start", "prefill")
 """Exchanges whose script has the closer only: what a model emits behind a template that opens the thought."""
@@ -79,15 +76,15 @@ BEHIND_AN_OPEN_THOUGHT = ("no-start", "prefill")
 
 def group_of(recording: Recording) -> str:
     """The longest group that begins the recording's name."""
-    groups = [group for group in (*ROUTES, *NOT_SHIPPED) if recording.name.startswith(f"{group}-")]
+    groups = [group for group in ROUTES if recording.name.startswith(f"{group}-")]
     return max(groups, key=len)
 
 
-def route_of(recording: Recording) -> Known | None:
-    """The route for a recording; None where its dialect is not shipped."""
-    route = ROUTES.get(group_of(recording))
+def route_of(recording: Recording) -> Known:
+    """The route for a recording."""
+    route = ROUTES[group_of(recording)]
     exchange = recording.name.removeprefix(group_of(recording))
-    if route and any(part in exchange for part in BEHIND_AN_OPEN_THOUGHT):
+    if any(part in exchange for part in BEHIND_AN_OPEN_THOUGHT):
         return replace(route, starts_in="reasoning", opens=True)
     return route
 

@@ -36,11 +36,23 @@ def test_kimi_k3_channels_read_as_the_truth_table_says(text: str, stopped: bool,
         ("b", True, Answer("b", "")),
         ("<think>a</think>one <think>c</think>two", True, Answer("a", "one <think>c</think>two")),
         ("b<|im_end|>\n<|im_start|>user\nc", False, Answer("", "b")),  # contract rule 11
-        ("b<|im_end|>\n<|im_start|>admin\nc", False, Answer("", "b\n<|im_start|>admin\nc")),
+        ("b<|im_end|>\n<|im_start|>admin\nc", False, Answer("", "b")),
     ],
 )
 def test_think_tags_split_once_and_the_answer_ends_with_the_turn(text: str, opens: bool, answer: Answer) -> None:
     assert expected(text, dialect="think", opens=opens, stopped=True, tools="absent") == answer
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text", "answer"),
+    [
+        ("seed_oss", "<seed:think>a</seed:think>b", Answer("a", "b")),
+        ("seed_oss", "<think>a</think>b", Answer("<think>a</think>b", "")),
+        ("granite", "<think>a</think>b", Answer("<think>a</think>b", "")),
+    ],
+)
+def test_a_family_with_other_tags_knows_its_own_only(dialect: str, text: str, answer: Answer) -> None:
+    assert expected(text, dialect=dialect, opens=True, stopped=True, tools="absent") == answer
 
 
 CALL = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
