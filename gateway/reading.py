@@ -5,19 +5,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from gateway.events import CONTENT, FOREIGN, MARKER, REASONING, REPLAY, TOOL, Decision, Segment
 from gateway.limits import Limits
 from gateway.rulebook.compile import compile_dialect
 from gateway.rulebook.dialect import Dialect
-from gateway.rulebook.load import load_rulebook
+from gateway.rulebook.load import Rulebook, load_rulebook
 from gateway.streams.regions import RegionReader
 
 _LIMITS = Limits()
-_shipped = cache(load_rulebook)  # a library user's rules do not change while the process lives
+
+
+@cache  # a library user's rules do not change while the process lives
+def _rulebook(rules_dir: Path | None) -> Rulebook:
+    return load_rulebook([] if rules_dir is None else [rules_dir])
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +50,26 @@ class Reading:
 class Reader:
     """Reads one output as it comes.
 
-    `dialect`: a name as in a route's `dialect` key, or a `Dialect`. `starts_in`: `content`, `reasoning`, or `auto` for
-    what the dialect says of raw text. `feed` and `finish` return `(channel, text)` segments; a segment whose channel is
-    `marker` carries a `Decision` instead of text. Raises `gateway.errors.ConfigError` for an unknown dialect.
+    `dialect`: what a route's `dialect` key takes: a family, `{"reasoning": NAME, "tools": NAME}` with the engines' own
+    parser names, `vllm/NAME` or `sglang/NAME` for a reasoning parser alone; or a `Dialect`. `starts_in`: `content`,
+    `reasoning`, or `auto` for what the dialect says of raw text. `rules_dir`: a folder of rules laid over the shipped
+    ones, read once in the life of the process. `feed` and `finish` return `(channel, text)` segments; a segment whose
+    channel is `marker` carries a `Decision` instead of text. Raises `gateway.errors.ConfigError` for an unknown dialect
+    or a bad rule.
     """
 
-    def __init__(self, *, dialect: str | Dialect, starts_in: str = "auto") -> None:
-        found = _shipped().resolve(dialect, engine=None).dialect if isinstance(dialect, str) else dialect
+    def __init__(
+        self,
+        *,
+        dialect: str | Mapping[str, str] | Dialect,
+        starts_in: str = "auto",
+        rules_dir: str | Path | None = None,
+    ) -> None:
+        if isinstance(dialect, Dialect):
+            found: Dialect | None = dialect
+        else:
+            rulebook = _rulebook(None if rules_dir is None else Path(rules_dir))
+            found = rulebook.resolve(dialect, engine=None).dialect
         if found is None:
             raise ValueError("dialect `none` reads nothing")
         if starts_in not in ("auto", "content", "reasoning"):
@@ -75,9 +93,16 @@ class Reader:
         return self._reader.finish(stopped=stopped)
 
 
-def read_whole(text: str, *, dialect: str | Dialect, starts_in: str = "auto", stopped: bool) -> Reading:
+def read_whole(
+    text: str,
+    *,
+    dialect: str | Mapping[str, str] | Dialect,
+    starts_in: str = "auto",
+    rules_dir: str | Path | None = None,
+    stopped: bool,
+) -> Reading:
     """Read a whole output: `Reader` fed once, then finished."""
-    reader = Reader(dialect=dialect, starts_in=starts_in)
+    reader = Reader(dialect=dialect, starts_in=starts_in, rules_dir=rules_dir)
     return reading_of([*reader.feed(text), *reader.finish(stopped=stopped)])
 
 

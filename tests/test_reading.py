@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gateway.errors import ConfigError
@@ -10,6 +12,16 @@ from gateway.reading import Reader, Reading, read_whole, reading_of
 from gateway.rulebook.dialect import Dialect, Kind, Thought
 
 ODD = Dialect(name="odd", summary="", kind=Kind.TAG, aliases={}, thoughts=(Thought(open=("{{",), close=("}}",)),))
+MINE = """\
+name: mine
+summary: a family
+kind: tag
+aliases: {}
+thoughts:
+  - {open: ["<a>"], close: ["</a>"]}
+samples:
+  - {raw: "<a>x</a>y", reasoning: x, content: y}
+"""
 SKIPPED = "Hi.<|close|>response<|sep|>"
 FOREIGN = "<|channel|>final<|message|>Hi<|end|><|start|>user<|message|>and then"
 
@@ -57,6 +69,28 @@ def test_a_reading_tells_each_decision_and_what_another_role_said() -> None:
 def test_the_segments_of_a_whole_reading_are_in_the_order_of_the_text() -> None:
     reading = read_whole("<think>a</think>b", dialect="think", stopped=True)
     assert [channel for channel, _ in reading.segments] == [MARKER, REASONING, MARKER, CONTENT]
+
+
+@pytest.mark.parametrize(
+    "dialect", ["vllm/qwen3", {"reasoning": "qwen3"}, {"reasoning": "vllm/qwen3", "tools": "sglang/qwen3_coder"}]
+)
+def test_the_engines_own_parser_names_are_a_dialect(dialect: str | dict[str, str]) -> None:
+    whole = read_whole("<think>two and two</think>4", dialect=dialect, stopped=True)
+    assert (whole.reasoning, whole.content) == ("two and two", "4")
+
+
+@pytest.mark.parametrize("given", [str, Path])
+def test_a_folder_of_rules_stands_over_the_shipped_ones(given: type[str | Path], tmp_path: Path) -> None:
+    (tmp_path / "dialects").mkdir()
+    (tmp_path / "dialects" / "mine.yaml").write_text(MINE)
+    whole = read_whole("<a>x</a>y", dialect="mine", rules_dir=given(tmp_path), stopped=True)
+    assert (whole.reasoning, whole.content) == ("x", "y")
+    assert read_whole("<think>x</think>y", dialect="think", rules_dir=given(tmp_path), stopped=True).content == "y"
+
+
+def test_a_folder_without_rules_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no rule files"):
+        Reader(dialect="think", rules_dir=tmp_path)
 
 
 def test_an_unknown_dialect_is_refused() -> None:

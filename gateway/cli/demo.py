@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import json
 import os
 import shutil
@@ -32,6 +33,8 @@ AnyCase = Script | Recording
 
 CHARACTERS_PER_EVENT = 4  # about a token, so that markers arrive in pieces as they do from an engine
 EVENTS_PER_SECOND = 60
+MAX_PORT = 65535
+CANNOT_LISTEN = (errno.EADDRINUSE, errno.EACCES)
 MIN_WIDTH, MAX_WIDTH = 60, 120
 MESSAGES = [{"role": "user", "content": "hi"}]
 TITLES = ("directly from the engine", "through the gateway")
@@ -53,19 +56,30 @@ How to go on
       changes no byte and counts what it would have done"""
 
 SERVING = """
-Both keep running until Ctrl-C. The same request to the engine and to the gateway:
-
+# Both keep running until Ctrl-C. The same request to the engine:
 curl -sN {engine}{chat} -H 'Content-Type: application/json' \\
   -d '{body}'
 
+# and to the gateway:
 curl -sN {gateway}{chat} -H 'Content-Type: application/json' \\
   -H 'X-Integrity-Report: 1' \\
   -d '{body}'
 
-Every case is a model; what is no chat completion passes through; what was counted:
-
+# Every case is a model; what is no chat completion passes through:
 curl -s {gateway}/v1/models
+
+# What was counted:
 curl -s {admin}/metrics"""
+
+
+class Ports(NamedTuple):
+    """Where to listen; 0 takes a free port."""
+
+    engine: int
+    gateway: int
+
+
+FREE = Ports(0, 0)
 
 
 class Urls(NamedTuple):
@@ -96,12 +110,16 @@ class Result:
             LeakRow(
                 case=self.case.name,
                 finding=finding,
-                leaked=" ".join(found.markers) or self._leaked_text(finding),
+                leaked=" ".join(sorted(found.markers, key=self._place)) or self._leaked_text(finding),
                 direct=found.count,
                 through=found.delivered,
             )
             for finding, found in self.through.findings.items()
         ] or [LeakRow(case=self.case.name, finding="-", leaked="(no leak)", direct=0, through=0)]
+
+    def _place(self, marker: str) -> int:
+        """Where the engine's answer has the marker first: the reasoning, then the content."""
+        return (self.direct.reasoning + self.direct.content).find(marker)
 
     def _leaked_text(self, finding: str) -> str:
         if finding == Finding.ANSWER_IN_REASONING:
@@ -151,7 +169,7 @@ class Screen:
         self._out.flush()
 
 
-def config_for(cases: Sequence[AnyCase], engine: str) -> dict[str, Any]:
+def config_for(cases: Sequence[AnyCase], engine: str, *, port: int = 0) -> dict[str, Any]:
     """The gateway's configuration: a route for each case's model, as its user would write it."""
     routes = [
         {
@@ -164,18 +182,19 @@ def config_for(cases: Sequence[AnyCase], engine: str) -> dict[str, Any]:
         }
         for case in cases
     ]
-    return {"listen": "127.0.0.1:0", "admin_listen": "127.0.0.1:0", "profile": "repair", "routes": routes}
+    return {"listen": f"127.0.0.1:{port}", "admin_listen": "127.0.0.1:0", "profile": "repair", "routes": routes}
 
 
 @asynccontextmanager
-async def running(cases: Sequence[AnyCase]) -> AsyncIterator[Urls]:
-    """The engine with the cases, and the gateway in front of it, on free ports of the loopback interface."""
+async def running(cases: Sequence[AnyCase], *, ports: Ports = FREE) -> AsyncIterator[Urls]:
+    """The engine with the cases, and the gateway in front of it, on the loopback interface. Raises OSError."""
     scripts = [case for case in cases if isinstance(case, Script)]
     recordings = [case for case in cases if isinstance(case, Recording)]
     engine = ScriptedEngine(scripts, recordings)
-    engine_url = await engine.start()
     try:
-        gateway = GatewayServer(config_from_mapping(config_for(cases, engine_url), source="demo"))
+        engine_url = await engine.start(port=ports.engine)
+        config = config_for(cases, engine_url, port=ports.gateway)
+        gateway = GatewayServer(config_from_mapping(config, source="demo"))
         listen, admin = await gateway.start()
         try:
             yield Urls(engine_url, listen, admin)
@@ -235,8 +254,10 @@ async def _until_stopped() -> None:
     await stop.wait()
 
 
-async def _demo(shown: Sequence[AnyCase], cases: Sequence[AnyCase], *, pace: float, screen: Screen, serve: bool) -> int:
-    async with running(cases) as urls:
+async def _demo(
+    shown: Sequence[AnyCase], cases: Sequence[AnyCase], *, ports: Ports, pace: float, screen: Screen, serve: bool
+) -> int:
+    async with running(cases, ports=ports) as urls:
         screen.keep(INTRO.format(engine=urls.engine, gateway=urls.gateway).splitlines())
         passed = await run(shown, urls, pace=pace, screen=screen)
         if serve:
@@ -256,18 +277,37 @@ def _screen(out: TextIO, environ: Mapping[str, str], *, fast: bool) -> Screen:
     return Screen(out, style=style, live=terminal and not fast and width <= size.columns, height=size.lines)
 
 
-def main(argv: list[str]) -> int:
-    """Exit code 0 when every answer of the gateway is what its case expects, else 1."""
-    cases: list[AnyCase] = [*load_scripts(), *load_recordings()]
-    names = [case.name for case in cases]
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > MAX_PORT:
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected a port from 0 (a free one) to {MAX_PORT}")
+    return int(text)
+
+
+def _options(argv: list[str], names: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="integrity-gateway demo", description="Shows leaking engine output before and after the gateway."
     )
     parser.add_argument("--serve", action="store_true", help="keep engine and gateway running, print curl commands")
     parser.add_argument("--fast", action="store_true", help="no pacing on a terminal")
     parser.add_argument("--case", action="append", metavar="NAME", choices=names, help=f"only: {', '.join(names)}")
-    options = parser.parse_args(argv)
+    for flags, what in ((["--gateway-port", "--port"], "gateway"), (["--engine-port"], "embedded engine")):
+        said = f"where the {what} listens (default: a free port)"
+        parser.add_argument(*flags, type=_port, default=0, metavar="PORT", help=said)
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str]) -> int:
+    """Exit code 0 when every answer of the gateway is what its case expects, else 1; 2 when a port is taken."""
+    cases: list[AnyCase] = [*load_scripts(), *load_recordings()]
+    options = _options(argv, [case.name for case in cases])
     screen = _screen(sys.stdout, os.environ, fast=options.fast)
     pace = EVENTS_PER_SECOND if sys.stdout.isatty() and not options.fast else 0
     shown = [case for case in cases if not options.case or case.name in options.case]
-    return asyncio.run(_demo(shown, cases, pace=pace, screen=screen, serve=options.serve))
+    ports = Ports(options.engine_port, options.gateway_port)
+    try:
+        return asyncio.run(_demo(shown, cases, ports=ports, pace=pace, screen=screen, serve=options.serve))
+    except OSError as error:
+        if error.errno not in CANNOT_LISTEN:
+            raise
+        print(f"demo: cannot listen: {error.strerror}", file=sys.stderr)
+        return 2

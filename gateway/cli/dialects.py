@@ -14,7 +14,7 @@ from gateway.rulebook.corpus import generated_samples
 from gateway.rulebook.dialect import CallFormat, Dialect, Kind, Reopen, Sample, ToolRegion
 from gateway.rulebook.load import Rulebook, kind_of, load_rulebook
 from gateway.rulebook.schema import nearest
-from gateway.rulebook.select import ENGINES, with_calls
+from gateway.rulebook.select import ENGINES, HALVES, with_calls
 
 _WIDTH = 100
 _SHOWN_FAILURES = 10
@@ -22,10 +22,12 @@ _SHOWN_FAILURES = 10
 _OPENERS = {
     Kind.TAG: "while only white space was released; right after a closer; at a line start outside fences",
     Kind.CONTROL: "anywhere until the answer, never in it",
+    Kind.TEXT: "as the very first thing of the output",
 }
 _CLOSERS = {
     Kind.TAG: "inside a thought; else as the answer's first thing, right after a closer, at a line's start or end",
     Kind.CONTROL: "inside a thought; else only as the very first thing",
+    Kind.TEXT: "inside a thought only",
 }
 _REOPENS = {
     Reopen.NEVER: "the answer never goes back to thinking",
@@ -37,25 +39,33 @@ _REOPENS = {
 def main(argv: Sequence[str]) -> int:
     """Run the command. Returns 0, or 1 when `test` found readings that differ. Raises ConfigError for bad rules."""
     options = _options(argv)
-    rules = [Path(path) for path in options.rules]
+    rules = [Path(path) for path in options.rules + options.more_rules]
     if options.action == "test":
         return _test(Path(options.file), rules)
     rulebook = load_rulebook(rules)
-    for line in _list(rulebook) if options.action == "list" else _show(rulebook, options.name):
+    for line in _list(rulebook) if options.action == "list" else _wrapped(_show(rulebook, options.name)):
         print(line)
     return 0
 
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
+    """`--rules` counts before and behind the action: `rules` and `more_rules`."""
     parser = argparse.ArgumentParser(prog="integrity-gateway dialects", description="Show and test the rulebook.")
-    parser.add_argument("--rules", action="append", default=[], metavar="DIR", help="more rules; may be repeated")
-    parser.set_defaults(action="list")
+    more = argparse.ArgumentParser(add_help=False)
+    for where, name in ((parser, "rules"), (more, "more_rules")):
+        where.add_argument(
+            "--rules", action="append", default=[], dest=name, metavar="DIR", help="more rules; may be repeated"
+        )
+    parser.set_defaults(action="list", more_rules=[])
     actions = parser.add_subparsers(metavar="list | show NAME | test FILE")
-    actions.add_parser("list", help="every family and call format").set_defaults(action="list")
-    show = actions.add_parser("show", help="markers, guards and samples of one")
-    show.add_argument("name", metavar="NAME")
+    listed = actions.add_parser("list", parents=[more], help="every family and call format")
+    listed.set_defaults(action="list")
+    show = actions.add_parser("show", parents=[more], help="markers, guards and samples of one")
+    show.add_argument("name", metavar="NAME", help="a family, a call format, or vllm/NAME or sglang/NAME of a parser")
     show.set_defaults(action="show")
-    test = actions.add_parser("test", help="read a rule file's samples and a corpus made from its markers at every cut")
+    test = actions.add_parser(
+        "test", parents=[more], help="read a rule file's samples and a corpus made from its markers at every cut"
+    )
     test.add_argument("file", metavar="FILE", help="a dialect; in a directory named `calls`, a call format")
     test.set_defaults(action="test")
     return parser.parse_args(argv)
@@ -86,17 +96,32 @@ def _table(title: str, flag: str, rows: Sequence[tuple[str, str, Dialect | CallF
 
 
 def _show(rulebook: Rulebook, name: str) -> Iterator[str]:
-    dialect, call = rulebook.dialects.get(name), rulebook.calls.get(name)
-    if dialect is None and call is None:
-        near = nearest(name, [*rulebook.dialects, *rulebook.calls])
-        hint = f"did you mean {near[0]}?" if near else "`dialects list` shows them"
-        raise ConfigError(f"no family or call format {name!r}; {hint}")
-    if dialect is not None:
-        yield from _show_dialect(dialect)
-    if call is not None:
+    if "/" in name:
+        dialects, calls = ({entry.name for entry in rulebook.meanings(half, name).values()} for half in HALVES)
+    else:
+        dialects, calls = {name} & rulebook.dialects.keys(), {name} & rulebook.calls.keys()
+    if not dialects and not calls:
+        raise ConfigError(f"no family or call format {name!r}; {_hint(rulebook, name)}")
+    for family in dialects:
+        yield from _show_dialect(rulebook.dialects[family])
+    for call in (rulebook.calls[found] for found in calls):
         yield f"call format {call.name}: {call.summary}"
         yield from _show_aliases(call, "--tool-call-parser")
         yield from _show_regions(call.regions)
+
+
+def _hint(rulebook: Rulebook, name: str) -> str:
+    engines = dict.fromkeys(engine for half in HALVES for engine in rulebook.meanings(half, name))
+    near = [f"{engine}/{name}" for engine in engines]
+    near = near or list(nearest(name, [*rulebook.dialects, *rulebook.calls]))[:1]
+    return f"did you mean {' or '.join(near)}?" if near else "`dialects list` shows them"
+
+
+def _wrapped(lines: Iterable[str]) -> Iterator[str]:
+    """Lines of at most `_WIDTH` columns. What is continued is indented below its first line."""
+    for line in lines:
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        yield from textwrap.wrap(line, _WIDTH, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _show_dialect(dialect: Dialect) -> Iterator[str]:
@@ -114,6 +139,10 @@ def _show_dialect(dialect: Dialect) -> Iterator[str]:
     yield f"    a closer counts {_CLOSERS[dialect.kind]}"
     yield f"    {_REOPENS[dialect.reopen]}"
     yield "    in inline code, a fence or a tool region every one of them is text"
+    if dialect.suffixed:
+        yield "    every tag may carry a suffix: `:NAME` before its last character"
+    if dialect.spaced:
+        yield "    every marker may have a blank before or behind the word between its tokens"
     if dialect.replay:
         yield "    an answer closer as a thought's last words: the channel was skipped, its text is sent as content too"
     if not dialect.promote:
@@ -165,11 +194,9 @@ def _failures(dialect: Dialect, samples: Iterable[Sample]) -> tuple[list[str], i
             readings += 1
             got = _read(dialect, sample, pieces)
             if (got.reasoning, got.content) != (sample.reasoning, sample.content):
-                failures.append(
-                    f"FAILED {pieces!r} from {sample.starts_in}\n"
-                    f"  reasoning: got {got.reasoning!r}, expected {sample.reasoning!r}\n"
-                    f"  content:   got {got.content!r}, expected {sample.content!r}"
-                )
+                differing = (("reasoning", got.reasoning, sample.reasoning), ("content", got.content, sample.content))
+                lines = [f"  {name}: got {one!r}, expected {other!r}" for name, one, other in differing if one != other]
+                failures.append("\n".join([f"FAILED {pieces!r} from {sample.starts_in}", *lines]))
                 break
     return failures, readings
 

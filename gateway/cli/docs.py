@@ -29,8 +29,25 @@ routes:
     dialect: {reasoning: qwen3, tools: hermes}
 ```
 
-This is a whole configuration: everything else has a default. `integrity-gateway check --config FILE` tells every error
-with its line, and warns of what has no effect. The JSON Schema is `gateway/server/config_schema.json`.
+This is a whole configuration: everything else has a default. Two deployments behind one address; the first route that
+matches takes the request, and one without `match` takes the rest:
+
+```yaml
+routes:
+  - match: {models: ["qwen3*", "team-a/*"]}
+    upstream: [http://10.0.0.1:8000, http://10.0.0.2:8000]
+    engine: vllm
+    dialect: {reasoning: qwen3, tools: hermes}
+  - upstream: http://10.0.0.3:30000
+    engine: sglang
+    dialect: harmony
+    policy: {reasoning_field: as_upstream}   # laid over the top-level policy, for this route
+policy:
+  findings: {preamble: observe}
+```
+
+`integrity-gateway check --config FILE` tells every error with its line, and warns of what has no effect. The JSON
+Schema is `gateway/server/config_schema.json`.
 
 * **Durations** are seconds (`5`, `0.5`) or text (`500ms`, `5s`, `2m`, `1h`). **Sizes** are numbers or text (`64KiB`,
   `1MiB`, `1GiB`).
@@ -43,6 +60,8 @@ with its line, and warns of what has no effect. The JSON Schema is `gateway/serv
 * **Observe** changes no byte, so in it `policy.reasoning_field` acts as `as_upstream`, `policy.on_internal_error` as
   `pass`, and `enforce` as `observe`, whatever is written: `profile: observe` is the one edit that switches everything
   off.
+* ***No effect yet*** stands at keys that are accepted, so that one file serves later versions too; `check` warns when
+  they ask for something.
 """
 
 _HOLDING_HEAD = """# What may be held back, and nothing else
@@ -90,33 +109,42 @@ def _config_page() -> str:
     parts = [_CONFIG_HEAD]
     for block, keys in blocks.items():
         parts.append(f"## `{block}`\n\n{about[block.removesuffix('[]')]}\n" if block else "## Top keys\n")
-        parts.append(_block_table(block, keys))
-    parts.append(
-        "## Keys without effect in this version\n\nAccepted, so that one file serves later versions too; "
-        "`check` warns when they ask for something.\n"
-    )
-    parts.append("\n".join(f"* `{key}`" for key, schema in known_keys() if schema.get("x-no-effect")) + "\n")
+        parts.append("\n".join(_block(block, keys)) + "\n")
     parts.append("## Refused in this version\n\nThey would promise something that is not done yet.\n")
     parts.append("\n".join(_refusals()) + "\n")
     return _NOTICE + "\n" + "\n".join(parts)
 
 
-def _block_table(block: str, keys: Sequence[tuple[str, Schema]]) -> str:
+def _block(block: str, keys: Sequence[tuple[str, Schema]]) -> Iterator[str]:
+    """An item for each key. What all keys of a block take is said once, before them."""
     if block == "limits":
-        return _table(["key", "default", "unit", "caps", "at the cap"], (_limit_row(*entry) for entry in keys))
-    if block.startswith("policy"):
-        heads = ["key", "values", "observe", "repair", "full", "meaning"]
-        return _table(heads, ([f"`{k}`", _values(s), *_by_profile(s), _meaning(s)] for k, s in keys))
-    return _table(
-        ["key", "values", "default", "meaning"], ([f"`{k}`", _values(s), _default(s), _meaning(s)] for k, s in keys)
-    )
+        yield from (f"* `{key}`: {_default(schema)}{_cap(key, schema)}" for key, schema in keys)
+        return
+    facts = [_facts(key, schema) for key, schema in keys]
+    shared = len(keys) > 1 and len(set(facts)) == 1
+    if shared:
+        yield f"Each takes {facts[0]}\n"
+    for (key, schema), fact in zip(keys, facts, strict=True):
+        yield f"* `{key}`: {'' if shared else fact + ' '}{_meaning(schema)}"
 
 
-def _limit_row(key: str, schema: Schema) -> list[str]:
+def _cap(key: str, schema: Schema) -> str:
     cap = _CAPS.get(key.removeprefix("limits."))
     if cap is None:
-        return [f"`{key}`", _default(schema), "", _meaning(schema), ""]
-    return [f"`{key}`", _default(schema), cap.metadata["unit"], cap.metadata["why"], cap.metadata["at_cap"]]
+        return f". {_meaning(schema)}"
+    return f" {cap.metadata['unit']}, {cap.metadata['why']}. At the cap: {cap.metadata['at_cap']}."
+
+
+def _facts(key: str, schema: Schema) -> str:
+    """Values and defaults of a key, by profile where it belongs to the policy."""
+    if _is_block(schema):
+        return "a block, see below."
+    if key.startswith("policy."):
+        observe, repair, full = _by_profile(schema)
+        others = [f"in {name} {value}" for name, value in (("observe", observe), ("full", full)) if value != repair]
+        return f"{_values(schema)}; default {', '.join([repair, *others])}."
+    default = _default(schema)
+    return f"{_values(schema)}{default and '; default ' + default}."
 
 
 def _holding_page() -> str:
@@ -163,19 +191,15 @@ def _is_block(schema: Schema) -> bool:
 
 
 def _values(schema: Schema) -> str:
-    if _is_block(schema):
-        return "see below"
     return ", ".join(map(_code, schema["enum"])) if "enum" in schema else expected(schema)
 
 
 def _default(schema: Schema) -> str:
-    return "" if _is_block(schema) or "default" not in schema else _code(schema["default"])
+    return _code(schema["default"]) if "default" in schema else ""
 
 
 def _by_profile(schema: Schema) -> list[str]:
     """The default in observe, repair and full. Observe carries nothing out, so there `enforce` is `observe`."""
-    if _is_block(schema):
-        return ["", "", ""]
     repair = schema["default"]
     observe = schema.get("x-observe", "observe" if repair == "enforce" else repair)
     return [_code(value) for value in (observe, repair, schema.get("x-full", repair))]

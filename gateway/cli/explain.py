@@ -1,4 +1,4 @@
-"""The `explain` command: what the reader makes of a raw output, decision by decision. Knows no server."""
+"""The `explain` command: what is made of a raw output, decision by decision, or of a request. Knows no server."""
 
 from __future__ import annotations
 
@@ -8,22 +8,32 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from gateway.cli.side_by_side import visible
 from gateway.errors import ConfigError
-from gateway.events import CONTENT, REPLAY, TOOL, Decision, Segment
+from gateway.events import CONTENT, REPLAY, TOOL, Decision, Effect, Segment
+from gateway.protocols.chat_request import thinking
 from gateway.reading import Reader, Reading, reading_of
-from gateway.streams.utf8 import Utf8Decoder
+from gateway.streams.jsonscan import loads
 
 SHOWN: Final = 60  # characters of a piece of text in the table; the result below is whole
-_BLOCK: Final = 64 * 1024
 
 
 def main(argv: list[str]) -> int:
-    """Prints the table of regions and decisions, then the result. Returns 0; 2 for a bad file or dialect."""
+    """Prints the table of regions and decisions, then the result. Returns 0; 2 for a bad file or dialect.
+
+    With `--request` it prints the thinking decision of a chat request instead.
+    """
     args = _arguments(argv)
     try:
+        if args.request is not None:
+            print(_thinking(Path(args.request).read_bytes()))
+            return 0
         text = _read(args.file)
-        reader = Reader(dialect=args.dialect, starts_in=args.starts_in)
-    except (OSError, ConfigError, ValueError) as error:
+        reader = Reader(dialect=args.dialect, starts_in=args.starts_in, rules_dir=args.rules)
+    except OSError as error:
+        print(f"explain: {error.filename or args.file}: {error.strerror}", file=sys.stderr)
+        return 2
+    except (ConfigError, ValueError) as error:
         print(f"explain: {error}", file=sys.stderr)
         return 2
     segments = [*reader.feed(text), *reader.finish(stopped=args.stopped)]
@@ -36,8 +46,14 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         prog="integrity-gateway explain",
         description="Reads raw model text and prints each region and marker, what was decided and why, and the result.",
     )
-    parser.add_argument("file", metavar="FILE", help="a text file, or - for standard input")
-    parser.add_argument("--dialect", required=True, metavar="NAME", help="a family (`integrity-gateway dialects list`)")
+    parser.add_argument("file", metavar="FILE", nargs="?", help="a text file, or - for standard input")
+    parser.add_argument(
+        "--dialect",
+        metavar="NAME",
+        help="a family (`integrity-gateway dialects list`), or vllm/NAME or sglang/NAME with a --reasoning-parser name",
+    )
+    parser.add_argument("--rules", metavar="DIR", help="a folder of rules beside the shipped ones")
+    parser.add_argument("--request", metavar="FILE", help="a chat request (JSON): is thinking on or off, and why")
     parser.add_argument(
         "--starts-in",
         choices=("auto", "content", "reasoning"),
@@ -50,32 +66,47 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         default=True,
         help="the model ended by itself; --no-stopped: cut by length",
     )
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    if args.request is None and (args.file is None or args.dialect is None):
+        parser.error("FILE and --dialect are needed, or --request FILE")
+    return args
+
+
+def _thinking(body: bytes) -> str:
+    """One line. Raises ValueError for what is no JSON object."""
+    request = loads(body)
+    if not isinstance(request, dict):
+        raise ValueError("the request is no JSON object")
+    decision, reason = thinking(request)
+    return f"thinking: {decision} ({reason})"
 
 
 def _read(name: str) -> str:
-    """UTF-8, with U+FFFD for what is none; line ends as they are."""
-    decoder, parts = Utf8Decoder(), []
-    with Path(name).open("rb") if name != "-" else sys.stdin.buffer as source:
-        while block := source.read(_BLOCK):
-            parts.append(decoder.feed(block))
-    return "".join([*parts, decoder.finish()])
+    """UTF-8, with U+FFFD for what is none, which is told on standard error; line ends as they are."""
+    raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    wrong = len(raw) - len(raw.decode(errors="ignore").encode())
+    if wrong:
+        print(f"explain: {wrong} of {len(raw)} bytes are no UTF-8; U+FFFD stands for them", file=sys.stderr)
+    return raw.decode(errors="replace")
 
 
 def _table(segments: list[Segment]) -> Iterator[str]:
     yield f"{'at':>7}  {'region':<10} {'what':<8} text, and why"
-    at = 0
+    at, why = 0, ""  # why: of the marker that the next text begins with
     for channel, item in segments:
         if isinstance(item, Decision):
-            at = item.at
-            yield f"{at:>7}  {item.region:<10} {item.effect:<8} {item.text!r}: {item.reason} ({item.group})"
-            if item.effect == "drop":
+            at, reason = item.at, f"{item.text!r}: {item.reason} ({item.group})"
+            if item.effect is Effect.TEXT:
+                why = f"  {reason}"
+            else:
+                yield f"{at:>7}  {item.region:<10} {item.effect:<8} {reason}"
+            if item.effect is Effect.DROP:
                 at += len(item.text)
         elif channel == REPLAY:
             yield f"{'':>7}  {CONTENT:<10} {'replay':<8} {_short(item)}"
         else:
-            yield f"{at:>7}  {channel:<10} {'tool' if channel == TOOL else 'text':<8} {_short(item)}"
-            at += len(item)
+            yield f"{at:>7}  {channel:<10} {'tool' if channel == TOOL else 'text':<8} {_short(item)}{why}"
+            at, why = at + len(item), ""
 
 
 def _short(text: str) -> str:
@@ -92,4 +123,4 @@ def _result(reading: Reading, segments: list[Segment]) -> Iterator[str]:
     ):
         if text or name in ("reasoning", "content"):
             yield f"{name}, {len(text)} characters:"
-            yield from (f"  {line}" for line in text.split("\n") if text)
+            yield from (f"  {visible(line)}" for line in text.split("\n") if text)

@@ -10,7 +10,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -33,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     config = _config(options)
     logs.log_to(sys.stderr)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_serve(config))
+        return runner.run(_serve(config, load=partial(_config, options)))
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
@@ -67,10 +68,11 @@ def _config(options: argparse.Namespace) -> Config:
     )
 
 
-async def _serve(config: Config) -> int:
-    server = GatewayServer(config)
+async def _serve(config: Config, *, load: Callable[[], Config]) -> int:
+    server = GatewayServer(config, load=load)
     for number in SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, server.terminate)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.reload)
     try:
         await server.start()
     except OSError as error:

@@ -14,7 +14,7 @@ GOOD = """routes:
   dialect: think
 - upstream: [http://127.0.0.1:8001, http://127.0.0.1:8002]
 policy:
-  preamble: off
+  raw_text: split
 """
 
 
@@ -28,7 +28,7 @@ def test_a_good_file_prints_each_route_and_the_warnings(tmp_path: Path, capsys: 
     assert lines[2] == "  profile repair, reasoning field both, source auto"
     assert lines[3] == "route *: http://127.0.0.1:8001, http://127.0.0.1:8002"
     assert lines[4].startswith("  dialect generic: ")
-    assert lines[6] == f"warning: {path}:7: policy.preamble: has no effect in this version"
+    assert lines[6] == f"warning: {path}:7: policy.raw_text: has no effect in this version"
     assert lines[7].startswith(f"OK: {path}: routes: 2, warnings: 1, rules: ")
 
 
@@ -44,6 +44,68 @@ def test_every_error_of_a_bad_file_goes_to_stderr_and_the_exit_code_is_2(
         f"{path}:1: profil: unknown key, did you mean profile?\n"
         f"{path}:2: routes: got an empty list, expected a list of routes\n"
     )
+
+
+BAD = """routes:
+- upstream: http://127.0.0.1:8000
+  dialect: thinkk
+  profile: observe
+- upstream: http://127.0.0.1:8001
+  dialect: qwen3
+- upstream: http://127.0.0.1:8002
+  engine: [vllm]
+  dialect: {reasoning: zzz}
+- text
+profil: repair
+"""
+
+
+def test_keys_and_dialects_that_are_wrong_are_told_in_one_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(BAD, "utf-8")
+    assert main(["--config", str(path)]) == 2
+    said = [line.removeprefix(f"{path}:") for line in capsys.readouterr().err.splitlines()]
+    for line, start in zip(
+        said,
+        [
+            "3: routes[0].dialect: no family 'thinkk'; did you mean think?",
+            "4: routes[0].profile: unknown key; the profile is the top-level `profile`, ",
+            "6: routes[1].dialect: 'qwen3' is an engine's parser name, ",
+            "8: routes[2].engine: ",
+            "10: routes[3]: ",
+            "11: profil: unknown key, did you mean profile?",
+        ],
+        strict=True,
+    ):
+        assert line.startswith(start)
+
+
+def test_rules_that_are_wrong_are_told_beside_the_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "rules" / "dialects").mkdir(parents=True)
+    (tmp_path / "rules" / "dialects" / "mine.yaml").write_text("nonsense: 1\n", "utf-8")
+    (tmp_path / "c.yaml").write_text("profil: repair\nrules_dir: rules\n" + GOOD, "utf-8")
+    assert main(["--config", str(tmp_path / "c.yaml")]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"{tmp_path}/c.yaml:1: profil: ")
+    assert f"\n{tmp_path}/rules/dialects/mine.yaml:1: nonsense: " in err
+
+
+def test_a_contradiction_and_a_dialect_are_told_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "c.yaml").write_text("rules_dir: none\n" + GOOD.replace("think", "thinkk"), "utf-8")
+    assert main(["--config", str(tmp_path / "c.yaml")]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(": ")[1] for line in lines] == ["routes[0].dialect", "rules_dir"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "routes: 5", "routes: [", "\0"])
+def test_what_is_no_configuration_at_all_is_one_error(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "c.yaml").write_text(text, "utf-8")
+    assert main(["--config", str(tmp_path / "c.yaml")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_the_profile_of_the_environment_is_the_one_that_is_told(

@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -18,7 +19,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gateway.cli.demo import Result, Screen, config_for, main, request_for, run, running
+from gateway.cli.demo import Ports, Result, Screen, config_for, main, request_for, run, running
 from gateway.cli.side_by_side import LEAK, Style
 from gateway.cli.streamed_answer import CHAT, REASONING_FIELDS, Answer, ask
 from gateway.scripted_engine import Script, load_recordings, load_scripts
@@ -205,4 +206,45 @@ def test_serving_goes_on_until_it_is_interrupted() -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=10) == 0
     assert (message["reasoning_content"], message["content"]) == (case.expect_reasoning, case.expect_content)
-    assert "".join(lines).count("curl -s") == 4
+    assert_pasteable("".join(lines).partition("# Both keep running")[2])
+
+
+def assert_pasteable(text: str) -> None:
+    """Four commands and comments, nothing else: what a shell makes of them is what the demo means."""
+    script = f"curl() {{ printf '%s\\n' \"$2\"; }}\n#{text}"
+    done = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, timeout=10)
+    paths = [re.sub(r"^http://127\.0\.0\.1:\d+", "", line) for line in done.stdout.splitlines()]
+    assert (done.returncode, done.stderr, paths) == (0, "", [CHAT, CHAT, "/v1/models", "/metrics"])
+
+
+async def test_the_ports_may_be_chosen() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        engine, gateway = one.getsockname()[1], other.getsockname()[1]
+    async with running(CASES[:1], ports=Ports(engine, gateway)) as urls:
+        assert (urls.engine, urls.gateway) == (f"http://127.0.0.1:{engine}", f"http://127.0.0.1:{gateway}")
+
+
+@pytest.mark.parametrize("option", ["--engine-port", "--gateway-port", "--port"])
+def test_a_port_that_is_taken_is_one_line_and_exit_code_two(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["--case", "mistral-think-in-content", option, str(port)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert re.fullmatch(rf"demo: cannot listen: .*{port}.*in use\n", err)
+
+
+@pytest.mark.parametrize("port", ["65536", "-1", "http"])
+def test_a_port_that_is_none_is_a_usage_error(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([f"--port={port}"])
+    assert stopped.value.code == 2
+    assert "expected a port from 0" in capsys.readouterr().err
+
+
+async def test_the_leak_table_names_markers_in_the_order_of_the_text() -> None:
+    case = SCRIPTS["thinking-tag-in-content"]
+    out = io.StringIO()
+    async with running([case]) as urls:
+        await run([case], urls, pace=0, screen=Screen(out, style=EIGHTY, live=False, height=24))
+    assert re.search(r"boundary_token +<thinking> </thinking> ", out.getvalue())

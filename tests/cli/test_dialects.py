@@ -11,6 +11,7 @@ from gateway.cli.dialects import main
 from gateway.errors import ConfigError
 from gateway.rulebook.load import load_rulebook, shipped_rules
 
+SHIPPED = load_rulebook()
 GOOD = """\
 name: mine
 summary: a family
@@ -45,8 +46,45 @@ def test_list_names_every_family_and_call_format_with_every_parser_name(
 
 def test_list_with_rules_has_the_users_family_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file(tmp_path / "dialects" / "mine.yaml", GOOD)
-    assert main(["--rules", str(tmp_path), "list"]) == 0
-    assert re.search(r"^mine +tag +-$", capsys.readouterr().out, re.MULTILINE)
+    for argv in (["--rules", str(tmp_path), "list"], ["list", "--rules", str(tmp_path)], ["--rules", str(tmp_path)]):
+        assert main(argv) == 0
+        assert re.search(r"^mine +tag +-$", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_rules_before_and_behind_the_action_are_all_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file(tmp_path / "a" / "dialects" / "mine.yaml", GOOD)
+    file(tmp_path / "b" / "dialects" / "mine.yaml", GOOD.replace("a family", "the last one counts"))
+    file(tmp_path / "c" / "dialects" / "other.yaml", GOOD.replace("mine", "other"))
+    folders = [str(tmp_path / name) for name in "abc"]
+    assert main(["--rules", folders[0], "show", "mine", "--rules", folders[1], "--rules", folders[2]]) == 0
+    assert "family mine (tag markers): the last one counts\n" in capsys.readouterr().out
+    assert main(["--rules", folders[0], "--rules", folders[2], "show", "other"]) == 0
+
+
+@pytest.mark.parametrize("name", [*SHIPPED.dialects, *SHIPPED.calls])
+def test_show_fits_into_a_hundred_columns_and_loses_no_character(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", name]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 100
+    samples = SHIPPED.dialects[name].samples if name in SHIPPED.dialects else ()
+    solid = "".join(out.split())
+    assert [sample for sample in samples if "".join(repr(sample.raw).split()) not in solid] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "titles"),
+    [
+        ("vllm/qwen3", ["family qwen "]),
+        ("sglang/gpt-oss", ["family harmony ", "call format harmony:"]),
+        ("vllm/hermes", ["call format hermes:"]),
+    ],
+)
+def test_show_of_an_engines_parser_name_shows_what_it_means(
+    name: str, titles: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", name]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
+    assert [line.startswith(title) for line, title in zip(lines, titles, strict=True)] == [True] * len(titles)
 
 
 def test_show_prints_markers_guards_samples_and_the_call_format_of_the_name(capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,16 +119,36 @@ def test_show_of_a_family_without_a_call_format_of_its_name(capsys: pytest.Captu
 
 
 def test_show_of_a_call_format_alone_prints_its_parser_names(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["show", "granite"]) == 0
+    assert main(["show", "granite_20b"]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "call format granite: JSON array behind an opener, no closer",
-        "  vllm --tool-call-parser: granite",
-        "  region: '<|tool_call|>', '<tool_call>' to the end of the output",
+        "call format granite_20b: JSON object behind <function_call>, no closer",
+        "  vllm --tool-call-parser: granite-20b-fc",
+        "  region: '<function_call>' to the end of the output",
     ]
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"), [("harmoni", "did you mean harmony?"), ("zzz", "`dialects list` shows them")]
+    ("name", "line"),
+    [
+        ("granite", "an opener counts as the very first thing of the output"),
+        ("granite", "a closer counts inside a thought only"),
+        ("hunyuan", "every tag may carry a suffix: `:NAME` before its last character"),
+        ("kimi_k3", "every marker may have a blank before or behind the word between its tokens"),
+        ("mistral", "special token             '[STREAMING_PAD]'"),
+    ],
+)
+def test_show_prints_what_is_peculiar_to_a_family(name: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", name]) == 0
+    assert f"    {line}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("harmoni", "did you mean harmony?"),
+        ("qwen3", "did you mean vllm/qwen3 or sglang/qwen3?"),
+        ("zzz", "`dialects list` shows them"),
+    ],
 )
 def test_show_of_an_unknown_name_is_refused(name: str, hint: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(f"no family or call format {name!r}; {hint}")):
@@ -106,16 +164,14 @@ def test_test_passes_for_shipped_files_and_says_how_much_was_read(
                      capsys.readouterr().out)  # fmt: skip
 
 
-def test_test_fails_with_both_readings_when_a_sample_reads_otherwise(
+def test_test_fails_with_what_differs_when_a_sample_reads_otherwise(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = file(tmp_path / "mine.yaml", GOOD.replace("reasoning: x,", "reasoning: z,"))
     assert main(["test", path]) == 1
     assert capsys.readouterr().out.startswith(
-        "FAILED ['<a>x</a>y'] from content\n"
-        "  reasoning: got 'x', expected 'z'\n"
-        "  content:   got 'y', expected 'y'\n"
-    )  # fmt: skip
+        f"FAILED ['<a>x</a>y'] from content\n  reasoning: got 'x', expected 'z'\n{path}: "
+    )
 
 
 def test_test_reads_the_generated_outputs_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

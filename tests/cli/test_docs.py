@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import fields
@@ -35,11 +36,16 @@ def test_writing_twice_changes_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "holding.md").read_text("utf-8") == pages()["holding.md"]
 
 
-def test_every_key_of_the_schema_has_a_row() -> None:
-    rows = [line.split("|")[1].strip() for line in pages()["config.md"].splitlines() if line.startswith("| `")]
-    assert rows == [f"`{key}`" for block in _blocks() for key in block]
+def _keys() -> str:
+    """The part of the page that lists every key."""
+    return pages()["config.md"].partition("## Top keys")[2].partition("## Refused")[0]
+
+
+def test_every_key_of_the_schema_has_an_item() -> None:
+    items = re.findall(r"^\* `(.*?)`", _keys(), re.MULTILINE)
+    assert items == [key for block in _blocks() for key in block]
     for key in ("listen", "routes[].match.models", "policy.regenerate.on_exhausted", "limits.http_line", "drain.token"):
-        assert f"`{key}`" in rows
+        assert key in items
 
 
 def _blocks() -> list[list[str]]:
@@ -50,16 +56,12 @@ def _blocks() -> list[list[str]]:
     return list(blocks.values())
 
 
-def test_every_key_without_effect_is_listed_as_such() -> None:
-    listed = pages()["config.md"].partition("## Keys without effect")[2].partition("## Refused")[0]
-    for key in (
-        "policy.tool_rescue.content",
-        "policy.structured_output.check",
-        "policy.raw_text",
-        "routes[].engine_version",
-    ):
-        assert f"* `{key}`\n" in listed
-    assert "reasoning_field" not in listed
+def test_a_key_without_effect_says_so_once_and_no_other_key_does() -> None:
+    page = pages()["config.md"]
+    silent = re.findall(r"^\* `(.*?)`.*\*No effect yet\.\*$", page, re.MULTILINE)
+    assert silent == [key for block in _blocks() for key in block if dict(known_keys())[key].get("x-no-effect")]
+    assert page.count("No effect yet") == len(silent) + 1
+    assert "policy.raw_text" in silent and "policy.reasoning_field" not in silent
 
 
 def test_every_refused_value_is_listed_with_what_to_do_instead() -> None:
@@ -79,14 +81,32 @@ def test_every_refused_value_is_listed_with_what_to_do_instead() -> None:
     ],
 )
 def test_a_policy_key_shows_its_value_in_each_profile(key: str, observe: str, repair: str, full: str) -> None:
-    row = next(line for line in pages()["config.md"].splitlines() if line.startswith(f"| `{key}` |"))
-    assert [cell.strip(" `") for cell in row.split("|")[3:6]] == [observe, repair, full]
+    item = next(line for line in _keys().splitlines() if line.startswith(f"* `{key}`: "))
+    values = {name: value for name, value in re.findall(r"(default|in observe|in full) `(.*?)`", item)}
+    assert values["default"] == repair
+    assert (values.get("in observe", repair), values.get("in full", repair)) == (observe, full)
 
 
-def test_the_first_example_of_the_page_is_a_whole_configuration() -> None:
-    example = pages()["config.md"].partition("```yaml\n")[2].partition("```")[0]
-    data, _ = load_yaml_with_lines(example, source="docs/config.md")
-    assert config_from_mapping(data, source="docs/config.md").routes[0].dialect_name == "think+hermes"
+def test_what_all_keys_of_a_block_take_is_said_once() -> None:
+    findings = _keys().partition("## `policy.findings`")[2].partition("## ")[0]
+    assert findings.count("; default") == 1
+    assert "Each takes `off`, `observe`, `enforce`; default `enforce`, in observe `observe`.\n" in findings
+    assert "\n* `policy.findings.truncated`: Finish reason length.\n" in findings
+
+
+def test_the_examples_of_the_page_are_whole_configurations_without_a_warning() -> None:
+    examples = re.findall(r"```yaml\n(.*?)```", pages()["config.md"], re.DOTALL)
+    configs = [
+        config_from_mapping(load_yaml_with_lines(text, source="docs/config.md")[0], source="docs/config.md")
+        for text in examples
+    ]
+    assert [[route.dialect_name for route in config.routes] for config in configs] == [
+        ["qwen+hermes"],
+        ["qwen+hermes", "harmony"],
+    ]
+    assert [config.warnings for config in configs] == [(), ()]
+    fields_ = [route.rules.policy.reasoning_field for route in configs[1].routes]
+    assert fields_ == ["both", "as_upstream"]
 
 
 def test_every_window_and_every_cap_stands_on_the_page_about_holding() -> None:

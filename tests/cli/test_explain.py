@@ -10,6 +10,17 @@ import pytest
 
 from gateway.cli.explain import main
 
+MINE = """\
+name: mine
+summary: a family
+kind: tag
+aliases: {}
+thoughts:
+  - {open: ["<a>"], close: ["</a>"]}
+samples:
+  - {raw: "<a>x</a>y", reasoning: x, content: y}
+"""
+
 
 def explained(text: str, *args: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     """The lines that the command prints about `text`."""
@@ -24,17 +35,16 @@ def test_every_region_and_decision_has_its_place_and_its_reason(
 ) -> None:
     text = "plan</think>\n\nUse `</think>`.<|im_end|>"
     lines = explained(text, "--dialect", "think", "--starts-in", "reasoning", tmp_path=tmp_path, capsys=capsys)
-    assert lines[:7] == [
+    assert lines[:6] == [
         "     at  region     what     text, and why",
         "      0  reasoning  text     'plan'",
         "      4  reasoning  drop     '</think>': closes the thought (think_close)",
         "     12  content    text     '\\n\\nUse `'",
-        "     19  content    text     '</think>': quoted (think_close)",
-        "     19  content    text     '</think>`.'",
+        "     19  content    text     '</think>`.'  '</think>': quoted (think_close)",
         "     29  content    drop     '<|im_end|>': ends the turn (end_of_turn)",
     ]
     assert [text.index(word) for word in ("plan", "</think>", "\n\nUse", "`</think>", "<|im")] == [0, 4, 12, 18, 29]
-    assert lines[8:] == [
+    assert lines[7:] == [
         "reasoning, 4 characters:", "  plan",
         "content, 17 characters:", "  ", "  ", "  Use `</think>`.",
     ]  # fmt: skip
@@ -83,15 +93,34 @@ def test_standard_input_is_read_as_utf_8_with_replacement(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"caf\xc3\xa9\r\n\xff")))
     assert main(["-", "--dialect", "think"]) == 0
-    assert capsys.readouterr().out.splitlines()[1] == "      0  content    text     'café\\r\\n\ufffd'"
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[1] == "      0  content    text     'café\\r\\n\ufffd'"
+    assert printed.err == "explain: 1 of 8 bytes are no UTF-8; U+FFFD stands for them\n"
+
+
+def test_only_line_breaks_of_the_result_act_on_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = explained("a\tb\x1b[31m\r\nc", "--dialect", "think", tmp_path=tmp_path, capsys=capsys)
+    assert lines[-2:] == ["  a\\tb\\x1b[31m\\r", "  c"]
+
+
+def test_a_family_may_come_from_a_folder_of_rules_or_from_a_parser_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "dialects").mkdir()
+    (tmp_path / "dialects" / "mine.yaml").write_text(MINE, "utf-8")
+    args = ("--dialect", "mine", "--rules", str(tmp_path))
+    mine = explained("<a>a</a>b", *args, tmp_path=tmp_path, capsys=capsys)
+    parser = explained("<think>a</think>b", "--dialect", "vllm/qwen3", tmp_path=tmp_path, capsys=capsys)
+    assert mine[-4:] == parser[-4:] == ["reasoning, 1 characters:", "  a", "content, 1 characters:", "  b"]
 
 
 @pytest.mark.parametrize(
     ("file", "dialect", "said"),
     [
-        ("missing.txt", "think", "No such file"),
-        (".", "think", "Is a directory"),
+        ("missing.txt", "think", "missing.txt: No such file or directory\n"),
+        (".", "think", ": Is a directory\n"),
         ("output.txt", "thinkk", "did you mean think"),
+        ("output.txt", "qwen3", "write --dialect vllm/qwen3, "),
         ("output.txt", "none", "reads nothing"),
     ],
 )
@@ -103,9 +132,41 @@ def test_a_bad_file_or_dialect_is_said_on_stderr_and_the_exit_code_is_2(
     captured = capsys.readouterr()
     assert (captured.out, captured.err.startswith("explain: ")) == ("", True)
     assert said in captured.err
+    assert "Errno" not in captured.err
 
 
 def test_a_wrong_use_is_exit_code_2() -> None:
     with pytest.raises(SystemExit) as left:
         main(["output.txt", "--dialect", "think", "--starts-in", "middle"])
     assert left.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("request_", "line"),
+    [
+        ('{"reasoning_effort": "none"}', "thinking: off (reasoning_effort is none)"),
+        ('{"messages": []}', "thinking: unknown (no member says it)"),
+    ],
+)
+def test_a_request_is_explained_by_its_thinking_decision(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], request_: str, line: str
+) -> None:
+    path = tmp_path / "request.json"
+    path.write_text(request_, "utf-8")
+    assert main(["--request", str(path)]) == 0
+    assert capsys.readouterr().out == line + "\n"
+
+
+@pytest.mark.parametrize("text", ["[]", "no JSON"])
+def test_a_request_that_is_no_object_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    path = tmp_path / "request.json"
+    path.write_text(text, "utf-8")
+    assert main(["--request", str(path)]) == 2
+    assert capsys.readouterr().err.startswith("explain: ")
+
+
+@pytest.mark.parametrize("argv", [[], ["a.txt"], ["--dialect", "think"]])
+def test_without_a_text_and_its_dialect_or_a_request_there_is_nothing_to_explain(argv: list[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(argv)
+    assert exit_.value.code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,12 @@ def test_a_usage_error_exits_two_and_explains_itself_on_stderr(
     out, err = capsys.readouterr()
     assert (stop.value.code, out) == (2, "")
     assert err.startswith("usage: integrity-gateway")
+
+
+def test_a_missing_command_is_the_only_thing_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([])
+    assert capsys.readouterr().err.endswith("the following arguments are required: COMMAND\n")
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,6 +97,24 @@ def test_a_reader_that_leaves_early_ends_the_command_without_a_traceback(tmp_pat
     process.stdout.close()
     _, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (1, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize(
+    "command", [["--version"], ["--help"], ["dialects", "list"], ["dialects", "show", "--help"], ["check"]]
+)
+def test_a_full_disk_is_one_line_on_stderr_and_exit_code_one(command: list[str]) -> None:
+    run = [sys.executable, "-m", "gateway", *command]
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(run, cwd=REPO, env=buffered, stdout=full, stderr=subprocess.PIPE, timeout=30)
+    said = b"integrity-gateway: standard output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
+def test_another_failure_of_the_system_stays_visible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FileNotFoundError):
+        main(["try"], commands=_command(tmp_path, monkeypatch, "open('/no/such/file')"))
 
 
 def test_running_the_package_is_running_the_command() -> None:

@@ -169,6 +169,95 @@ async def test_streams_that_outlast_the_timeout_are_cut_and_the_process_ends_wit
         assert await gateway.code() == 0
 
 
+LEAK = (
+    b'data: {"choices":[{"index":0,"delta":{"content":"\\n<think>a</think>b"},"finish_reason":null}]}\n\n'  # after "hi"
+)
+CHANGES = {
+    "the profile": ("profile: observe", b""),
+    "the share": ("enforce_percent: 0", b""),
+    "the route": ("", b"X-Team: blue"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_a_change_under_fifty_open_streams_cuts_none_and_reaches_the_next_request(
+    change: str, tmp_path: Path
+) -> None:
+    """F07: the configuration is replaced while they run; each ends by the rules it began with."""
+    more = asyncio.Event()
+
+    async def script(talk: Talk) -> None:
+        await talk.say(SSE + chunk(EVENT))
+        await more.wait()
+        await talk.say(chunk(LEAK) + chunk(END) + LAST_CHUNK)
+
+    key, header = CHANGES[change]
+    ask = STREAM.replace(b"Host:", header + b"\r\nHost:") if header else STREAM
+    async with engine(script) as upstream, contextlib.AsyncExitStack() as stack:
+        path = config(tmp_path, upstream.url)
+        before = CONFIG.format(upstream=upstream.url, settle=0, timeout=30)
+        blue = f"  - {{match: {{headers: {{x-team: blue}}}}, upstream: '{upstream.url}', dialect: none}}\n"
+        after = f"{key}\n{before}" if key else before.replace("routes:\n", f"routes:\n{blue}")
+        gateway = await stack.enter_async_context(serving("--config", path))
+        clients = [await stack.enter_async_context(connected(gateway.url)) for _ in range(51)]
+        for client in clients[:50]:
+            client.send(ask)
+            await client.head()
+        written(path, "routes: 5\n")
+        await reloads(gateway, result="failure")
+        written(path, after)
+        gateway.process.send_signal(signal.SIGHUP)
+        await reloads(gateway, result="success")
+        clients[50].send(ask)
+        await clients[50].head()
+        more.set()
+        answers = [await asyncio.wait_for(one.reader.readuntil(LAST_CHUNK), 10) for one in clients]
+        assert all(answer.endswith(b"data: [DONE]\n\n\r\n" + LAST_CHUNK) for answer in answers)
+        assert [b"<think>" in answer for answer in answers] == [False] * 50 + [True]
+        assert gateway.process.returncode is None
+
+
+async def reloads(gateway: Process, *, result: str) -> None:
+    """Returns when the process has counted one."""
+    none = f'integrity_config_reloads_total{{result="{result}"}} 0.0'.encode()
+    async with asyncio.timeout(10):
+        while none in (await fetch(gateway.admin, get("/metrics"))).body:
+            pass
+
+
+def written(path: str, text: str) -> None:
+    Path(path).write_text(text)
+
+
+async def test_the_kill_switch_of_the_environment_outlasts_a_reload(tmp_path: Path) -> None:
+    leak = b'{"choices":[{"index":0,"message":{"content":"<think>a</think>b"},"finish_reason":"stop"}]}'
+    async with engine(saying(plain(leak))) as upstream:
+        path = config(tmp_path, upstream.url)
+        async with serving("--config", path, INTEGRITY_PROFILE="observe") as gateway:
+            gateway.process.send_signal(signal.SIGHUP)
+            await reloads(gateway, result="success")
+            assert (await fetch(gateway.url, post(b'{"messages":[]}'))).body == leak
+
+
+async def test_a_gateway_without_a_file_outlives_a_hangup() -> None:
+    flags = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
+    async with engine(saying(plain(b"{}"))) as upstream, serving("--upstream", upstream.url, *flags) as gateway:
+        gateway.process.send_signal(signal.SIGHUP)
+        await reloads(gateway, result="success")
+        assert (await fetch(gateway.url, get())).status == 200
+
+
+async def test_a_route_line_says_what_auto_chose(tmp_path: Path) -> None:
+    about = {"/v1/models": {"data": [{"id": "m", "root": "openai/gpt-oss-20b"}]}, "/version": {"version": "0.32.0"}}
+    flags = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
+    async with (
+        engine(saying(plain(b"{}")), about=about) as upstream,
+        serving("--upstream", upstream.url, *flags) as gateway,
+    ):
+        assert gateway.lines[-1]["dialect"] == "harmony"
+        assert "m from openai/gpt-oss-20b" in gateway.lines[-1]["why"]
+
+
 async def test_a_signal_before_it_listens_is_a_clean_end(tmp_path: Path) -> None:
     """F05: a fifo as config file holds the start at the point where the file is read."""
     path = tmp_path / "slow.yaml"

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import Field, fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gateway.limits import KIB, MIB, Limits
+from gateway.rulebook.yamlpos import load_yaml_with_lines
+from gateway.server.config import Drain, config_from_mapping
 
 REPO = Path(__file__).parents[2]
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "THREAT_MODEL.md", "CHANGELOG.md"]
@@ -61,6 +66,18 @@ def test_a_command_of_the_documents_runs(command: str) -> None:
     assert done.stdout != ""
 
 
+def test_the_readme_s_configurations_are_whole_and_have_no_warning() -> None:
+    examples = re.findall(r"^```yaml\n(.*?)^```", (REPO / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert examples != []
+    for example in examples:
+        data, _ = load_yaml_with_lines(example, source="README.md")
+        assert config_from_mapping(data, source="README.md").warnings == ()
+
+
+def test_the_readme_is_short() -> None:
+    assert len((REPO / "README.md").read_text().splitlines()) < 150
+
+
 def test_the_readme_s_python_runs() -> None:
     (block,) = re.findall(r"^```python\n(.*?)^```", (REPO / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     subprocess.run([sys.executable, "-c", block], cwd=REPO, check=True, timeout=60)
@@ -81,6 +98,12 @@ def _shown(cap: Field[int]) -> str:
     return f"{size:,} {unit}"
 
 
+def test_the_readme_names_the_pauses_of_a_drain() -> None:
+    drain = Drain()
+    pauses = f"`drain.settle_seconds` + `drain.timeout_seconds` ({drain.settle_seconds:g} + {drain.timeout_seconds:g} s"
+    assert pauses in (REPO / "README.md").read_text().replace("\n", " ")
+
+
 def test_the_threat_model_names_every_cap_with_its_default() -> None:
     page = (REPO / "THREAT_MODEL.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \| [^|]+ \| [^|]+ \|$", page, re.MULTILINE)
@@ -90,6 +113,32 @@ def test_the_threat_model_names_every_cap_with_its_default() -> None:
 def test_the_configuration_page_names_every_cap() -> None:
     page = (REPO / "docs/config.md").read_text()
     assert [cap.name for cap in fields(Limits) if f"`limits.{cap.name}`" not in page] == []
+
+
+def _schema_keys(schema: dict[str, Any]) -> Iterator[str]:
+    """Every property, at any depth outside `$defs`."""
+    for name, below in schema.get("properties", {}).items():
+        yield name
+        yield from _schema_keys(below)
+        yield from _schema_keys(below.get("items", {}))
+
+
+@pytest.mark.parametrize(
+    ("schema", "heading"),
+    [
+        ("schema_dialect.json", "## Keys of a dialect"),
+        ("schema_calls.json", "## Keys of a call format"),
+        ("schema_leaks.json", "## Keys of a file in `leaks/`"),
+    ],
+)
+def test_the_page_about_rules_names_every_key_of_the_schema(schema: str, heading: str) -> None:
+    keys = json.loads((REPO / "gateway/rulebook" / schema).read_text())
+    page = (REPO / "rules/README.md").read_text()
+    table = page.partition(f"{heading}\n")[2].partition("\n## ")[0]
+    rows = dict(re.findall(r"^\| (`[^|]+?`) \| ([^|]+) \|", table, re.MULTILINE))
+    top = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert keys["properties"].keys() - top == set()
+    assert set(_schema_keys(keys)) - set(re.findall(r"\w+", table)) == set()
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
