@@ -38,6 +38,7 @@ bench: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python -m gateway.cli.docs
+	$(BIN)/python -m tests.traces.table > docs/leaks.md
 
 blackbox: $(STAMP)
 	test -f $(BLACKBOX)/run.py || { echo "no $(BLACKBOX)/run.py: set BLACKBOX and CORPUS" >&2; exit 2; }

@@ -79,7 +79,11 @@ def _best(runs: dict[str, Callable[[], object]], *, passes: int) -> dict[str, fl
 
 
 def streamed(*, count: int, passes: int) -> list[Figure]:
-    """Nanoseconds a four-character token, and how many times the floor that is (limits: reader_spec 6.6)."""
+    """Nanoseconds a four-character token, and how many times the floor that is.
+
+    The bar is 300 ns a token without a marker on the machine whose floor is 50 ns, so six times the floor on any. The
+    prototype of reader_spec 6.6, which had no quoting state and no regions, stood at 2.5 and, on `<`-rich text, at 4.5.
+    """
     prose, rich = _tokens(PROSE, count), _tokens(RICH, count)
     best = _best(
         {
@@ -91,14 +95,17 @@ def streamed(*, count: int, passes: int) -> list[Figure]:
         passes=passes,
     )
     figures = [Figure(what="token, floor", value=best["floor"] / count, unit="ns")]
-    for name, limit, guide in (("content", 2.5, 300), ("thought", None, 300), ("`<`-rich content", 4.5, 500)):
+    for name, limit, guide in (("content", 6, 300), ("thought", 6, 300), ("`<`-rich content", None, 500)):
         figures.append(Figure(what=f"token, {name}", value=best[name] / count, unit="ns", guide=guide))
         figures.append(Figure(what=f"token, {name}", value=best[name] / best["floor"], unit="x floor", limit=limit))
     return figures
 
 
 def whole(*, passes: int) -> list[Figure]:
-    """Milliseconds for 460,000 characters without a marker, and ratios to two searches over them."""
+    """Milliseconds for 460,000 characters without a marker, and ratios to two searches over them.
+
+    The bar is 0.3 ms where one `str.find` over the text takes 0.083 ms and one search of the alternation 0.115 ms.
+    """
     text = (PROSE * (WHOLE // len(PROSE) + 1))[:WHOLE]
     alternation = re.compile("|".join(map(re.escape, MARKERS)))
     best = _best(
@@ -111,8 +118,8 @@ def whole(*, passes: int) -> list[Figure]:
     )
     return [
         Figure(what="460,000 characters at once", value=best["read"] / 1e6, unit="ms", guide=0.3),
-        Figure(what="460,000 characters at once", value=best["read"] / best["find"], unit="x find"),
-        Figure(what="460,000 characters at once", value=best["read"] / best["search"], unit="x search", limit=0.8),
+        Figure(what="460,000 characters at once", value=best["read"] / best["find"], unit="x find", limit=3.6),
+        Figure(what="460,000 characters at once", value=best["read"] / best["search"], unit="x search", limit=2.6),
     ]
 
 
