@@ -19,6 +19,14 @@ class Finding(StrEnum):
     TRUNCATED = "truncated"
     EMPTY_RESPONSE = "empty_response"
     FINISH_REASON_FIXED = "finish_reason_fixed"
+    TOOL_ARGS_INVALID = "tool_args_invalid"
+    STOP_IN_REASONING = "stop_in_reasoning"
+    UNICODE_REPLACEMENT = "unicode_replacement"
+    PREAMBLE = "preamble"
+    SUSPECT_REASONING = "suspect_reasoning"
+    DEGENERATE = "degenerate"
+    USAGE_MISSING = "usage_missing"
+    REQUEST_LINT = "request_lint"
 
 
 SYMPTOM: dict[Finding, str] = {
@@ -33,6 +41,14 @@ SYMPTOM: dict[Finding, str] = {
     Finding.TRUNCATED: "empty",
     Finding.EMPTY_RESPONSE: "empty",
     Finding.FINISH_REASON_FIXED: "contract",
+    Finding.TOOL_ARGS_INVALID: "raw_tool_call",
+    Finding.STOP_IN_REASONING: "empty",
+    Finding.UNICODE_REPLACEMENT: "contract",
+    Finding.PREAMBLE: "preamble",
+    Finding.SUSPECT_REASONING: "reasoning_leak",
+    Finding.DEGENERATE: "empty",
+    Finding.USAGE_MISSING: "contract",
+    Finding.REQUEST_LINT: "contract",
 }
 
 LEAKS: frozenset[Finding] = frozenset(

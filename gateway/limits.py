@@ -45,6 +45,12 @@ class Limits:
         why="a thought kept for the replay of a skipped channel (dialects with an answer closer)",
         at_cap="dropped; the channel stays reasoning, the finding says `capped`",
     )
+    repetition: int = _cap(
+        2 * KIB,
+        unit="characters",
+        why="the end of the reasoning and of the answer, kept to tell an endless repetition",
+        at_cap="only the last of it is kept and looked at",
+    )
     header: int = _cap(
         96,
         unit="characters",
@@ -91,5 +97,11 @@ class Limits:
         16 * KIB,
         unit="bytes",
         why="request line and each request header",
-        at_cap="400 (line) or 431 (header) by the HTTP parser",
+        at_cap="431 by the HTTP parser",
+    )
+    connections: int = _cap(
+        4096,
+        unit="connections",
+        why="client connections open at once; each costs a descriptor, and another one while its request runs",
+        at_cap="503 and closed, counted; the admin listener still answers",
     )

@@ -62,6 +62,7 @@ class Policy:
     dedup: Dedup = Dedup()
     promote_reasoning: str = "thinking_off"  # never | thinking_off
     on_internal_error: str = "pass"  # pass | error
+    history: str = "leave"  # leave | auto | keep | strip | tool_loop; acts in full only
 
     def mode(self, finding: Finding) -> Mode:
         """What to do about `finding`. The profile's off-switch beats the finding's own key (contract section 3)."""
@@ -83,5 +84,6 @@ def policy_for(profile: Profile, **changes: object) -> Policy:
     """The profile's defaults with `changes` laid over them."""
     as_upstream = profile is Profile.OBSERVE
     reasoning_field = ReasoningField.AS_UPSTREAM if as_upstream else ReasoningField.BOTH
-    values: dict[str, object] = {"reasoning_field": reasoning_field, **changes}
+    history = "auto" if profile is Profile.FULL else "leave"
+    values: dict[str, object] = {"reasoning_field": reasoning_field, "history": history, **changes}
     return Policy(profile=profile, **values)  # type: ignore[arg-type]

@@ -28,7 +28,7 @@ def test_a_cap_that_the_contract_names_has_its_value(name: str, value: int) -> N
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
 def test_every_cap_says_its_unit_its_reason_and_what_happens_at_it(field: dataclasses.Field[Any]) -> None:
     assert field.default > 0
-    assert field.metadata["unit"] in ("characters", "bytes", "choices")
+    assert field.metadata["unit"] in ("characters", "bytes", "choices", "connections")
     assert field.metadata["why"] and field.metadata["at_cap"]
 
 

@@ -42,10 +42,14 @@ def test_a_findings_own_key_beats_the_profile_but_not_its_off_switch(
 
 
 @pytest.mark.parametrize(
-    ("profile", "field"),
-    [(OBSERVE, ReasoningField.AS_UPSTREAM), (REPAIR, ReasoningField.BOTH), (FULL, ReasoningField.BOTH)],
+    ("profile", "field", "history"),
+    [
+        (OBSERVE, ReasoningField.AS_UPSTREAM, "leave"),
+        (REPAIR, ReasoningField.BOTH, "leave"),
+        (FULL, ReasoningField.BOTH, "auto"),
+    ],
 )
-def test_a_profile_has_the_defaults_of_the_contract(profile: Profile, field: ReasoningField) -> None:
+def test_a_profile_has_the_defaults_of_the_contract(profile: Profile, field: ReasoningField, history: str) -> None:
     assert policy_for(profile) == Policy(
         profile=profile,
         reasoning_field=field,
@@ -53,6 +57,7 @@ def test_a_profile_has_the_defaults_of_the_contract(profile: Profile, field: Rea
         dedup=Dedup(enabled=True, match="trim", min_length=1),
         promote_reasoning="thinking_off",
         on_internal_error="pass",
+        history=history,
     )
 
 

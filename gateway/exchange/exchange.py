@@ -20,6 +20,7 @@ from typing import Any
 from gateway.errors import EngineFault, IntegrityError
 from gateway.exchange.observed import ObservedStream
 from gateway.exchange.reading import NOTHING_SAID, ExchangeReading, effective_policy
+from gateway.exchange.request import shaped_request
 from gateway.exchange.route import Overrides, RouteRules
 from gateway.exchange.stream import StreamInspection
 from gateway.exchange.whole import inspect_body
@@ -92,6 +93,8 @@ class Exchange:
         self._tally = self._reading.tally if self._reading else Tally(policy)
         if facts is None:
             self._tally.uninspected["request_not_json"] += 1
+        else:
+            self.upstream_body = shaped_request(body, protocol=protocol, rules=rules, policy=policy, tally=self._tally)
         self._delivery = Delivery.RELAY
         self._stream: StreamInspection | ObservedStream | None = None
         self._body = bytearray()
@@ -100,6 +103,16 @@ class Exchange:
     def tally(self) -> Tally:
         """What happened so far."""
         return self._tally
+
+    @property
+    def holding(self) -> str | None:
+        """Why a stream lets nothing out now: a cause of `integrity.holds`; None where nothing waits."""
+        return self._stream.holding if isinstance(self._stream, StreamInspection) else None
+
+    @property
+    def interruptible(self) -> bool:
+        """True where a comment may be put into the stream now: never into one that is only observed."""
+        return isinstance(self._stream, StreamInspection) and self._stream.between_frames
 
     @property
     def inspected(self) -> bool:

@@ -55,4 +55,4 @@ class ObservedStream:
         return reader.take_pending()
 
     def _report(self) -> bytes:
-        return sse.encode(self._reading.protocol.report_event(None, self._reading.report()))
+        return sse.encode(self._reading.protocol.report_event(self._inspection.like, self._reading.report()))

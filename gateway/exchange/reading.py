@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import traceback
+from dataclasses import replace
 from typing import Any, Final
 
 from gateway.errors import EngineFault
 from gateway.events import CONTENT, REASONING
+from gateway.exchange.request import ENGINE_FIELD
 from gateway.exchange.route import Overrides, RouteRules
-from gateway.integrity.pipeline import Piece, Pipeline
+from gateway.findings import Finding
+from gateway.integrity.end_string import spellings
+from gateway.integrity.lint import lint
+from gateway.integrity.outlet import Piece
+from gateway.integrity.pipeline import Pipeline
 from gateway.integrity.setting import Setting
 from gateway.integrity.tally import Tally
-from gateway.policy import Policy, Profile, ReasoningField, policy_for
-from gateway.protocols.protocol import NotThisProtocol, Part, RequestFacts, WireProtocol
+from gateway.policy import Mode, Policy, Profile, ReasoningField, policy_for
+from gateway.protocols.protocol import UNSAID, NotThisProtocol, Part, RequestFacts, WireProtocol
 from gateway.rulebook.compile import compile_dialect
+from gateway.rulebook.dialect import Dialect
+from gateway.rulebook.openings import Opening
 
 _NAMES: Final[dict[ReasoningField, tuple[str, ...] | None]] = {
     ReasoningField.BOTH: ("reasoning", "reasoning_content"),
@@ -22,6 +30,8 @@ _NAMES: Final[dict[ReasoningField, tuple[str, ...] | None]] = {
     ReasoningField.NONE: (),
     ReasoningField.AS_UPSTREAM: None,
 }
+_HIDES: Final = (Finding.REASONING_LEAK, Finding.BOUNDARY_TOKEN)  # what keeps a thought out of the content
+_LOOPED: Final = "repetition"  # vLLM's own detection of it (reference/vllm.md 7)
 _STOPPED: Final = ("stop", "tool_calls", "function_call")  # reader_spec section 3: the model ended by itself
 NOTHING_SAID: Final = RequestFacts(
     model=None,
@@ -31,6 +41,9 @@ NOTHING_SAID: Final = RequestFacts(
     hides_reasoning=False,
     unsplit=False,
     constrained=False,
+    structured=False,
+    stops=(),
+    wants_usage=False,
 )
 """The facts of a request that cannot be read."""
 
@@ -38,8 +51,10 @@ NOTHING_SAID: Final = RequestFacts(
 class ExchangeReading:
     """Everything that is fixed before the first byte of the answer.
 
-    `names`: the reasoning fields to write, None: as the engine names them. `observe`: the engine's own bytes go out.
-    `hidden`: no reasoning goes out, whatever happens.
+    `names`: the reasoning fields to write, None: as the engine names them. `engine_names`: those of the route's engine,
+    for an answer that shows none. `observe`: the engine's own bytes go out. `hidden`: no reasoning goes out, whatever
+    happens. `secret`: some thought does not go out, so that what spells it out a second time must not either.
+    `wants_usage`: the client asked a stream for its usage.
     """
 
     def __init__(self, *, protocol: WireProtocol, facts: RequestFacts, rules: RouteRules, policy: Policy) -> None:
@@ -48,24 +63,43 @@ class ExchangeReading:
         self.policy = policy
         self.tally = Tally(policy)
         self.names = _NAMES[policy.reasoning_field]
+        self.engine_names = (ENGINE_FIELD.get(rules.engine, "reasoning"),)
         self.hidden = policy.reasoning_field is ReasoningField.NONE
         self.observe = policy.profile is Profile.OBSERVE and not self.hidden
+        self.wants_usage = facts.wants_usage
         self.fault: str | None = None
         self._rules = rules
+        self._stops = facts.stops
         self._setting = _setting(facts, rules, policy)
+        self.secret = self.hidden or (self._setting.unsent and not self.observe)
+        if not self._setting.thinking_off:
+            for rule in lint(facts.stops, self._setting.grammar):
+                self.tally.add(Finding.REQUEST_LINT, "flagged", rule=rule, where="request")
 
     def pipeline(self) -> Pipeline:
         """A pipeline for one choice."""
         return Pipeline(self._setting, self.tally)
 
-    @staticmethod
-    def ending(part: Part) -> dict[str, Any]:
+    def ending(self, part: Part) -> dict[str, bool]:
         """How a choice ended: the keywords of `Pipeline.finish`."""
+        by_string = isinstance(part.stop_reason, str) or (part.stop_reason is UNSAID and bool(self._stops))
         return {
             "stopped": part.finish in _STOPPED,
             "length": part.finish == "length",
             "promotable": part.finish == "stop" and not isinstance(part.stop_reason, str),
+            "stop_string": part.finish == "stop" and by_string,
+            "looped": part.finish == _LOOPED,
         }
+
+    def withholds(self, part: Part, pieces: list[Piece] | None) -> bool:
+        """True where the tokens beside a part may spell out a thought that its `pieces` (None: as it came) do not show.
+
+        Asked where something is `secret`. Tokens without text of their own may be anything.
+        """
+        shown = part.content if pieces is None else "".join([text for channel, text in pieces if channel != REASONING])
+        if not self.hidden:
+            return shown != part.content
+        return bool(part.reasoning) or shown != part.content or not (shown or part.tools or part.finish)
 
     def may_pass(self, *, internal: bool) -> bool:
         """True when bytes that were not read may go out (contract rule 7). `internal`: because our own code failed."""
@@ -100,11 +134,17 @@ def reason_of(fault: Exception) -> str:
 
 
 def effective_policy(policy: Policy, overrides: Overrides) -> Policy:
-    """The route's policy as the request's headers narrow it; `reasoning_field: none` cannot be lifted."""
+    """The route's policy as the request's headers narrow it; `reasoning_field: none` cannot be lifted.
+
+    An answer that is only observed keeps what moves thought out of content where reasoning is hidden.
+    """
     field, hidden = overrides.reasoning_field, policy.reasoning_field is ReasoningField.NONE
     if overrides.observe and policy.profile is not Profile.OBSERVE:
-        observed = policy_for(Profile.OBSERVE, findings=policy.findings, dedup=policy.dedup)
-        return observed.with_field(ReasoningField.NONE) if hidden else observed
+        if hidden:
+            watched = {finding: Mode.OBSERVE for finding in Finding if policy.enforces(finding)}
+            findings = {**policy.findings, **watched, **{finding: policy.mode(finding) for finding in _HIDES}}
+            return replace(policy, findings=findings, history="leave")
+        return policy_for(Profile.OBSERVE, findings=policy.findings, dedup=policy.dedup)
     return policy if field is None or hidden or policy.profile is Profile.OBSERVE else policy.with_field(field)
 
 
@@ -124,7 +164,19 @@ def _setting(facts: RequestFacts, rules: RouteRules, policy: Policy) -> Setting:
         thinking_off=off,
         wanted=facts.wants_reasoning and not facts.constrained,
         hidden=hidden or facts.hides_reasoning,
+        unsent=facts.hides_reasoning,
         promotable=dialect is not None and dialect.promote,
         policy=policy,
         limits=rules.limits,
+        openings=_openings(facts, rules) if dialect else (),
+        end_strings=spellings(rules.reasoning_end_string, _closers(dialect)) if dialect else (),
     )
+
+
+def _openings(facts: RequestFacts, rules: RouteRules) -> tuple[Opening, ...]:
+    """The beginnings that are looked for; a preamble stands before structured output only."""
+    return tuple(o for o in rules.openings if facts.structured or o.finding is not Finding.PREAMBLE)
+
+
+def _closers(dialect: Dialect) -> list[str]:
+    return [text for thought in dialect.thoughts for text in thought.close]

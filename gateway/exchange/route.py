@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gateway.limits import Limits
 from gateway.policy import Policy, ReasoningField
 from gateway.rulebook.dialect import Dialect
+from gateway.rulebook.openings import Opening
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +16,9 @@ class RouteRules:
 
     `dialect` is None for `dialect: none`: no text is read, only fields are. `source`: `auto`, `fields` or `text`
     (contract section 3). `starts_in`: `auto`, `content` or `reasoning`. `thinking_default`: `auto`, `on` or `off`.
-    `reasoning_end_string`: as given to the engine's `--reasoning-config`, or None.
+    `engine`: `auto`, `vllm`, `sglang` …: whose templates read the request.
+    `reasoning_end_string`: as given to the engine's `--reasoning-config`, or None. `openings`: beginnings of an answer
+    that are counted.
     """
 
     name: str
@@ -25,7 +28,9 @@ class RouteRules:
     thinking_default: str
     policy: Policy
     limits: Limits
+    engine: str = "auto"
     reasoning_end_string: str | None = None
+    openings: tuple[Opening, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

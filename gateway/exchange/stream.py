@@ -10,13 +10,16 @@ from typing import Final
 
 from gateway.errors import EngineFault, EngineTruncated, IntegrityError
 from gateway.events import REASONING
+from gateway.exchange.framing import framed
 from gateway.exchange.reading import ExchangeReading, came, reason_of
 from gateway.findings import Finding
-from gateway.integrity.pipeline import Piece, Pipeline
+from gateway.integrity.outlet import Piece
+from gateway.integrity.pipeline import Pipeline
 from gateway.protocols.protocol import Message, NotThisProtocol, Part
 from gateway.streams import sse
 from gateway.streams.sse import Frame, SSEReader
 
+_UNSAID_ENDING: Final = dict.fromkeys(("stopped", "length", "promotable", "stop_string", "looped"), False)
 _NO_DATA: Final = (b":", b"\n", b"\r", b"event:", b"id:", b"retry:")  # how a frame without data may start
 
 
@@ -24,7 +27,8 @@ class StreamInspection:
     """One streamed answer. `data` for every read, then `end` or `broken` once.
 
     `report`: send the report before the terminal event. `failed_open`: inspection has ended; bytes are relayed, or
-    dropped where an error of ours has ended the answer.
+    dropped where an error of ours has ended the answer. `like`: the last chunk of this answer, for the head of chunks
+    of our own.
     """
 
     def __init__(self, reading: ExchangeReading, *, report: bool) -> None:
@@ -35,11 +39,13 @@ class StreamInspection:
         self._sse = SSEReader(max_line=reading.limits.sse_line, max_event=reading.limits.sse_event)
         self._pipelines: dict[int, Pipeline] = {}
         self._open: set[int] = set()  # choices that have begun and not finished
-        self._like: Message | None = None  # a chunk of this answer, for the head of chunks of our own
-        self._names = reading.names or ("reasoning",)
+        self.like: Message | None = None
+        self._names = reading.names if reading.names is not None else reading.engine_names
+        self._names_used = False  # the engine has written reasoning, so that its name for it is known
         self._names_vary = not reading.names  # hidden, or as the engine names it
         self._strange = False  # something came that is no event of this protocol
         self._error_seen = False
+        self._usage_owed = reading.wants_usage
         self._done = False
         self._ending = False  # the upstream has ended: what is left is all there is
         self._cut = False  # an error of ours has ended the answer
@@ -71,6 +77,8 @@ class StreamInspection:
         if self.failed_open or nothing_read:  # nothing is known of how this answer ends
             return out, not self._cut
         if self._done or self._error_seen or (self._pipelines and not self._open):
+            if not self._done:
+                self._note_usage()
             return out + self._release() + (b"" if self._done else self._report_event()), True
         rest, _ = self.broken(EngineTruncated("the engine's stream ended without its terminal event"))
         return out + rest, False
@@ -82,6 +90,16 @@ class StreamInspection:
             return out, False
         gap = b"\n\n" if self.failed_open or self._strange else b""  # what was relayed may end anywhere
         return out + self._release() + gap + self._protocol.error_event(error), False
+
+    @property
+    def holding(self) -> str | None:
+        """Why text waits, of the first choice whose text does (`Pipeline.holding`)."""
+        return next(filter(None, (pipeline.holding for pipeline in self._pipelines.values())), None)
+
+    @property
+    def between_frames(self) -> bool:
+        """True where what went out so far ends with a whole frame, so that a comment can follow."""
+        return not (self.failed_open or self._strange)
 
     # ------------------------------------------------------------------ frames
 
@@ -97,24 +115,36 @@ class StreamInspection:
         except NotThisProtocol as fault:
             return b"" if self._ending else self._unread(fault, frame.raw)
         self._tally.events += 1
+        held = b""
         if message.error:
             self._error_seen = True
-            return self._release() + frame.raw
+            held = self._release()
         if not message.parts:
-            return frame.raw
-        self._like = message
+            self._usage_owed = self._usage_owed and not self._protocol.has_usage(message)
+            return held + frame.raw
+        self.like = message
         pieces = self._read(message)
-        if pieces:
-            return b"".join([sse.encode(data) for data in self._protocol.rewrite(message, pieces, self._names)])
-        return self._renamed(message, frame)
+        if self._reading.secret:
+            message = self._without_tokens(message, pieces)
+        if not pieces:
+            return held + self._renamed(message, frame)
+        if len(message.parts) > 1 and not self._names_vary:  # a frame that is written again has our names in every part
+            renamed = self._protocol.rename(message, self._names)
+            message = self._protocol.decode_event(renamed) if renamed else message
+        own, data = self._protocol.rewrite(message, pieces, self._names)
+        last = b"" if data is None else framed(frame, data)
+        return held + b"".join([sse.encode(each) for each in own]) + last
 
     def _unread(self, fault: NotThisProtocol, raw: bytes) -> bytes:
-        """Bytes that are no event of this protocol go on as they came. Raises `fault` where bytes may not go unread."""
+        """Bytes that are no event of this protocol go on as they came, behind what is held.
+
+        Raises `fault` where bytes may not go unread.
+        """
         if not self._reading.may_pass(internal=False):
             raise fault
         self._strange = True
         self._tally.uninspected[reason_of(fault)] += 1
-        return raw
+        return self._release() + raw
 
     def _unfinished(self) -> bytes:
         """What came after the last whole frame, at the end.
@@ -141,25 +171,28 @@ class StreamInspection:
             pieces: list[Piece] | None = None
             if pipeline is None:  # too many choices, or an index that is none: as it came
                 pass
-            elif part.tools or part.finish or part.refusal or message.odd or pipeline.joins:
-                pieces = self._beyond_text(pipeline, part, odd=message.odd or pipeline.joins)
+            elif part.tools or part.finish or part.refusal or message.odd or message.error or pipeline.joins:
+                self._usage_owed = self._usage_owed and not self._protocol.has_usage(message)
+                pieces = self._beyond_text(pipeline, part, message)
             elif part.reasoning or part.content:
                 pieces = pipeline.push(part.reasoning, part.content)
             if self._names_vary:
                 pieces = self._named(part, pieces)
             if pieces is not None:
                 changed[part.place] = pieces
-        if changed and len(message.parts) > 1 and not self._names_vary:
-            for part in message.parts:
-                if part.names:  # in a frame that is written again every part is written with our names
-                    changed.setdefault(part.place, came(part.reasoning, part.content))
         return changed
 
-    def _beyond_text(self, pipeline: Pipeline, part: Part, *, odd: bool) -> list[Piece] | None:
+    def _beyond_text(self, pipeline: Pipeline, part: Part, message: Message) -> list[Piece] | None:
         """A delta that is more than plain text: what a call, a refusal or the choice's end lets go comes before it."""
-        reasoning, content = pipeline.join(part.reasoning, part.content) if odd else (part.reasoning, part.content)
-        pieces = pipeline.push(reasoning, content) if reasoning or content else None
+        reasoning, content = part.reasoning, part.content
+        if message.odd or pipeline.joins:
+            reasoning, content = pipeline.join(reasoning, content)
+        pieces: list[Piece] | None = None
         more: list[Piece] = []
+        if reasoning and content and not part.reasoning:  # the half of a thought that is over: the delta is not mixed
+            pieces = _pushed(pipeline, reasoning, "") + _pushed(pipeline, "", content)
+        elif reasoning or content:
+            pieces = pipeline.push(reasoning, content)
         apart = part.tools and bool(part.reasoning)
         if part.refusal:
             more += pipeline.refusal()
@@ -168,7 +201,9 @@ class StreamInspection:
         if apart:
             self._tally.add(Finding.MIXED_CHUNK_SPLIT, "split")
             apart = self._reading.policy.enforces(Finding.MIXED_CHUNK_SPLIT)
-        if part.finish and part.index in self._open:
+        if message.error:
+            more += pipeline.release(read=True)
+        elif part.finish and part.index in self._open:
             self._open.discard(part.index)
             more += pipeline.finish(**self._reading.ending(part))
         if not more and not apart and (reasoning, content) == (part.reasoning, part.content):
@@ -178,12 +213,22 @@ class StreamInspection:
     def _named(self, part: Part, pieces: list[Piece] | None) -> list[Piece] | None:
         """The pieces of a part where the reasoning is hidden, or goes out under the engine's own name."""
         if not self._reading.hidden:
-            self._names = part.names or self._names
+            if part.names or not self._names_used:
+                self._names = part.names or self._protocol.names_shown(part) or self._names
+                self._names_used = bool(part.names)
             return pieces
         if pieces is None and not part.reasoning:
             return None
         kept = came(part.reasoning, part.content) if pieces is None else pieces
         return [piece for piece in kept if piece[0] != REASONING]
+
+    def _without_tokens(self, message: Message, pieces: dict[int, list[Piece]]) -> Message:
+        """The message without what spells out a thought that does not go out."""
+        withholds = self._reading.withholds
+        places = [part.place for part in message.parts if withholds(part, pieces.get(part.place))]
+        message, taken = self._protocol.without_tokens(message, places)
+        self._tally.withheld.update(taken)
+        return message
 
     def _pipeline(self, part: Part) -> Pipeline | None:
         index = part.index
@@ -200,13 +245,12 @@ class StreamInspection:
 
     def _renamed(self, message: Message, frame: Frame) -> bytes:
         names = self._reading.names
+        data = message.data
         for part in message.parts:
-            if part.names and names is not None:
-                data = self._protocol.rename(message, names)
-                if data is None:
-                    return frame.raw
-                return b"data: " + data + b"\n\n" if b"\n" not in data else sse.encode(data)
-        return frame.raw
+            if part.no_calls or (part.names and names is not None):
+                data = self._protocol.rename(message, names) or data
+                break
+        return frame.raw if data is frame.data else framed(frame, data)
 
     # ------------------------------------------------------------------ endings
 
@@ -214,17 +258,23 @@ class StreamInspection:
         """Before the terminal event: choices without a finish reason, then the report."""
         self._done = True
         out: list[bytes] = []
-        for index in sorted(self._open) if not self._error_seen else ():
-            pieces = self._pipelines[index].finish(stopped=False, length=False, promotable=False)
+        # What went unread may have been the end of a choice.
+        for index in sorted(self._open) if not (self._error_seen or self._strange) else ():
+            pieces = self._pipelines[index].finish(**_UNSAID_ENDING)
             out += self._texts(index, pieces)
             self._tally.add(Finding.FINISH_REASON_FIXED, "added")
             if self._reading.policy.enforces(Finding.FINISH_REASON_FIXED):
-                out.append(self._protocol.finish_event(self._like, index, "stop"))
+                out.append(self._protocol.finish_event(self.like, index, "stop"))
         self._open.clear()
+        self._note_usage()
         return b"".join([sse.encode(data) for data in out]) + self._release() + self._report_event()
 
+    def _note_usage(self) -> None:
+        if self._usage_owed and not self._error_seen:
+            self._tally.add(Finding.USAGE_MISSING, "flagged")
+
     def _report_event(self) -> bytes:
-        return sse.encode(self._protocol.report_event(self._like, self._reading.report())) if self._report else b""
+        return sse.encode(self._protocol.report_event(self.like, self._reading.report())) if self._report else b""
 
     def _release(self, *, read: bool = True) -> bytes:
         """Everything that is held, of finished choices too: an engine may go on after a finish reason."""
@@ -240,7 +290,7 @@ class StreamInspection:
 
     def _texts(self, index: int, pieces: list[Piece]) -> list[bytes]:
         shown = [p for p in pieces if not (self._reading.hidden and p[0] == REASONING)]
-        return [self._protocol.text_event(self._like, index, channel, text, self._names) for channel, text in shown]
+        return [self._protocol.text_event(self.like, index, channel, text, self._names) for channel, text in shown]
 
     def _fail(self, fault: Exception, rest: bytes) -> bytes:
         """Inspection ends: what is held, then everything else as it came; or an error, where that may not go out."""
@@ -255,3 +305,8 @@ class StreamInspection:
             return held + rest
         self._cut = True
         return held + self._protocol.error_event(IntegrityError("the gateway could not read the answer"))
+
+
+def _pushed(pipeline: Pipeline, reasoning: str, content: str) -> list[Piece]:
+    out = pipeline.push(reasoning, content)
+    return came(reasoning, content) if out is None else out

@@ -1,8 +1,8 @@
 """Suppression of an answer that only repeats the reasoning (reader_spec section 5).
 
-Content is held while it continues a prefix of the reasoning; the first difference lets everything go and ends the stage for good.
-Each delta is compared once, at a cursor, and the held chunks are kept by reference, so that the work is linear and what comes
-back is what came in. Knows no protocol and no marker.
+Content is held while it continues a prefix of the reasoning; the first difference lets everything go and ends the stage
+for good. Each delta is compared once, at a cursor, and the held chunks are kept by reference, so that the work is
+linear and what comes back is what came in. Knows no protocol and no marker.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ MAX_REMATCHES: Final = 32  # returns to the reasoning after content has begun; e
 class Dedup:
     """One choice. `hold`: a repeat may be suppressed, so content is held; otherwise the comparison only counts (D0).
 
-    `trim`: compare modulo white space at both ends. `min_length`: shorter repeats are never suppressed. `cap`: characters
-    held, and characters of reasoning kept; past either the stage is off. `counts` receives the counters of D13.
+    `trim`: compare modulo white space at both ends. `min_length`: shorter repeats are never suppressed. `cap`:
+    characters held, and characters of reasoning kept; past either the stage is off. `counts` receives the counters of
+    D13.
     """
 
     __slots__ = (
@@ -40,6 +41,11 @@ class Dedup:
         self._held: list[str] = []
         self._held_size = 0
         self._rematches = 0
+
+    @property
+    def waiting(self) -> bool:
+        """True where content is held."""
+        return self.hold and bool(self._held)
 
     def reasoning(self, text: str) -> None:
         """More reasoning was shown to the client."""

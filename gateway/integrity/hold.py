@@ -31,6 +31,11 @@ class Promotion:
         self._size = 0
         self._held: list[str] = []
 
+    @property
+    def waiting(self) -> bool:
+        """True where reasoning is held."""
+        return bool(self._held)
+
     def take(self, text: str) -> list[str]:
         """Hold reasoning; past the cap all of it goes out as reasoning."""
         self._held.append(text)
@@ -81,6 +86,11 @@ class UnknownStart:
             self.on = False
             return self._segments + self._probe.feed(text[room:]), ""
         return None, self.release() if len(text) > room else ""
+
+    @property
+    def waiting(self) -> bool:
+        """True where something was taken and nothing is decided."""
+        return self.on and bool(self._read)
 
     @property
     def reader(self) -> RegionReader:

@@ -61,4 +61,11 @@ HOLDS: Final = (
         "a closer, the first reasoning, or the end",
         "unknown_start",
     ),
+    Hold(
+        "end_string",
+        "the end of the reasoning, and the beginning of the content, while it may be `reasoning_end_string`",
+        "the string is no text where it ends the reasoning or begins the content",
+        "the next delta decides; only on a route with that key; never more than the string and white space beside it",
+        "marker_run",
+    ),
 )

@@ -1,6 +1,6 @@
 """One choice of one answer: fields in, fields out, findings tallied.
 
-Order (DESIGN 4, reader_spec 7): reader → findings of markers → moved or kept → promotion → dedup. Each delta is
+Order (DESIGN 4, reader_spec 7): reader → findings of markers → moved or kept → the outlet's stages. Each delta is
 pushed once; `push` returns None when the delta goes out as it came. Observe runs the same code with nothing enforced:
 what comes out is what came in, cut otherwise.
 """
@@ -13,15 +13,16 @@ from typing import Final
 
 from gateway.events import CONTENT, FOREIGN, REASONING, REPLAY, TOOL, Decision, Effect, Group, Segment
 from gateway.findings import Finding
+from gateway.integrity.outlet import Outlet, Piece
 from gateway.integrity.setting import Setting
-from gateway.integrity.stages import dedup_of, promotion_of, reader_of, suppressible, unknown_start_of
+from gateway.integrity.signs import FOLD_EVERY
+from gateway.integrity.stages import reader_of, unknown_start_of
 from gateway.integrity.tally import Tally
 from gateway.streams.utf8 import SurrogateJoiner
 
-Piece = tuple[str, str]  # (REASONING | CONTENT | REPLAY, text); REPLAY is content in pieces of its own
-
 # Every other dropped marker is a boundary token.
 _FINDING: Final = {Group.END_OF_TURN: Finding.SPECIAL_TOKEN, Group.SPECIAL: Finding.SPECIAL_TOKEN}
+_TAG_FINDING: Final = {**_FINDING, Group.HEADER: Finding.SPECIAL_TOKEN}  # the header of a turn, not of a channel
 _THOUGHT_MARKERS: Final = (Group.THINK_OPEN, Group.THINK_CLOSE, Group.HEADER)
 _CHANNEL_MARKERS: Final = (*_THOUGHT_MARKERS, Group.ANSWER_OPEN, Group.ANSWER_CLOSE)
 
@@ -33,8 +34,8 @@ class Pipeline:
     """
 
     __slots__ = (
-        "_content", "_dedup", "_joiners", "_leaking", "_left", "_plain", "_promotion", "_reasoning", "_said",
-        "_setting", "_start", "_tally", "_tools", "joins",
+        "_content", "_findings", "_joiners", "_leaking", "_left", "_outlet", "_plain", "_reasoning", "_setting",
+        "_start", "_tally", "_tools", "joins",
     )  # fmt: skip
 
     def __init__(self, setting: Setting, tally: Tally) -> None:
@@ -44,34 +45,46 @@ class Pipeline:
         self._content = reader_of(setting, starts_open=raw and setting.starts_open, split=not raw)
         self._reasoning = None if raw else reader_of(setting, starts_open=True, split=True)
         self._start = unknown_start_of(setting)
-        self._promotion = promotion_of(setting)
-        self._dedup = dedup_of(setting, tally.dedup)
+        self._outlet = Outlet(setting, tally)
         self._joiners = {REASONING: SurrogateJoiner(), CONTENT: SurrogateJoiner()}
         self.joins = False
         self._leaking = False  # inside a run of moved reasoning: counted once
-        self._said = False  # something visible went out beside the reasoning
         self._tools = False
         self._left = raw  # content has come: the reasoning field's channel has ended
-        self._plain = not raw and setting.grammar is not None
+        self._plain = not raw and setting.grammar is not None and self._outlet.plain
+        self._findings = _TAG_FINDING if setting.grammar and setting.grammar.tags else _FINDING
+
+    @property
+    def holding(self) -> str | None:
+        """Why something waits: a cause of `gateway.integrity.holds`; None where nothing does."""
+        if self._start and self._start.waiting:
+            return "unknown_start"
+        held = (self._reasoning and self._reasoning.held) or (self._content and self._content.held)
+        return self._outlet.holding or ("marker" if held else None)
 
     # ------------------------------------------------------------------ the answer, piece by piece
 
     def push(self, reasoning: str, content: str) -> list[Piece] | None:
         """One delta, its reasoning before its content; returns what goes out, None: the delta as it came."""
-        if self._plain and not self._promotion and not self._start:
+        outlet = self._outlet
+        if self._plain and not outlet.promotion and not self._start:
             if not content and self._reasoning and not (self._content and self._content.held):
                 self._left = False
                 segments = self._reasoning.feed(reasoning)
-                if len(segments) == 1 and segments[0] == (REASONING, reasoning):
-                    self._dedup.reasoning(reasoning)
+                if len(segments) == 1 and segments[0][1] is reasoning and segments[0][0] == REASONING:
+                    outlet.show_reasoning(reasoning)
                     return None
                 out: list[Piece] = []
                 self._take(segments, REASONING, out)
                 return self._unless_same(out, reasoning, content)
-            if not reasoning and self._content and self._left and not self._dedup.on:
+            if not reasoning and self._content and self._left and not outlet.dedup.on:
                 segments = self._content.feed(content)
-                if self._said and len(segments) == 1 and segments[0] == (CONTENT, content):
+                if outlet.said and len(segments) == 1 and segments[0][1] is content and segments[0][0] == CONTENT:
                     self._leaking = False
+                    outlet.note_content(content)
+                    outlet.noted += len(content)
+                    if outlet.noted > FOLD_EVERY:
+                        outlet.fold()
                     return None
                 out = []
                 self._take(segments, CONTENT, out)
@@ -108,8 +121,8 @@ class Pipeline:
     def refusal(self) -> list[Piece]:
         """The client is told a refusal: the reasoning is not the answer, and the answer is not empty."""
         out: list[Piece] = []
-        self._said = True
-        self._keep_as_reasoning(out)
+        self._outlet.said = True
+        self._outlet.keep_as_reasoning(out)
         return out
 
     def tool_call(self) -> list[Piece]:
@@ -121,15 +134,14 @@ class Pipeline:
         self._settle_fields(out)
         if self._reasoning and not self._left:
             self._take(self._reasoning.leave(to_tools=True), REASONING, out)
-        self._keep_as_reasoning(out)
-        if self._dedup.on:
-            self._settle_dedup(out, stopped=True)
+        self._outlet.before_tools(out)
         return _joined(out)
 
-    def finish(self, *, stopped: bool, length: bool, promotable: bool) -> list[Piece]:
+    def finish(self, *, stopped: bool, length: bool, promotable: bool, stop_string: bool, looped: bool) -> list[Piece]:
         """The answer has ended; called once, before its finish event is written.
 
         `stopped`: by itself. `length`: by the token limit. `promotable`: no stop string, filter or abort ended it.
+        `stop_string`: one of the request's did. `looped`: the engine says that the model only repeated itself.
         """
         out: list[Piece] = []
         self._end_halves(out)
@@ -137,9 +149,8 @@ class Pipeline:
         for reader, origin in ((self._reasoning, REASONING), (self._content, CONTENT)):
             if reader:
                 self._take(reader.finish(stopped=stopped), origin, out)
-        self._end_promotion(out, is_answer=stopped and promotable)
-        self._settle_dedup(out, stopped=stopped)
-        self._conclude(stopped=stopped, length=length)
+        self._outlet.finish(out, stopped=stopped, promotable=promotable)
+        self._conclude(stopped=stopped, length=length, stop_string=stop_string, looped=looped)
         return _joined(out)
 
     def release(self, *, read: bool) -> list[Piece]:
@@ -152,9 +163,7 @@ class Pipeline:
             self._end_halves(out)
             self._end_start(out, length=False)
             self._settle_fields(out)
-        self._keep_as_reasoning(out)
-        out.extend((CONTENT, text) for text in self._dedup.release())
-        self._dedup.off()
+        self._outlet.release(out, read=read)
         return _joined(out if read else [*out, *self._as_it_came()])
 
     # ------------------------------------------------------------------ fields
@@ -167,7 +176,7 @@ class Pipeline:
             self._take(self._content.settle(), CONTENT, out)
         self._left = self._setting.raw
         if self._reasoning is None:
-            self._to_reasoning(text, out)
+            self._outlet.send(REASONING, text, out)
         else:
             self._take(self._reasoning.feed(text), REASONING, out)
 
@@ -182,7 +191,7 @@ class Pipeline:
 
     def _read_content(self, text: str, out: list[Piece]) -> None:
         if self._content is None:
-            self._to_content(text, out)
+            self._outlet.send(CONTENT, text, out)
         elif text:
             self._take(self._content.feed(text), CONTENT, out)
 
@@ -227,7 +236,7 @@ class Pipeline:
         for channel, text in segments:
             if channel == origin:
                 self._leaking = self._leaking and origin == REASONING
-                self._to(channel, str(text), out)
+                self._outlet.send(channel, str(text), out)
             elif isinstance(text, Decision):
                 self._on_marker(text, origin, out)
             elif channel == TOOL:
@@ -244,7 +253,7 @@ class Pipeline:
         elif channel == FOREIGN:
             self._foreign(text, CONTENT, out)
         else:
-            self._to(channel, text, out)
+            self._moved(channel, text, out)
 
     def _on_leak(self, channel: str, text: str, origin: str, out: list[Piece]) -> None:
         """Text that stands in the wrong field of an answer that the engine split."""
@@ -257,38 +266,48 @@ class Pipeline:
         finding = Finding.REASONING_LEAK if origin == CONTENT else Finding.ANSWER_IN_REASONING
         if not self._leaking and not text.isspace():
             self._leaking = True
-            self._tally.add(finding, "moved", where=origin)
-        self._to(channel if self._setting.policy.enforces(finding) else origin, text, out)
+            hides = channel == REASONING and self._setting.hidden
+            self._tally.add(finding, "hidden" if hides else "moved", where=origin)
+        if self._setting.policy.enforces(finding):
+            self._moved(channel, text, out)
+        else:
+            self._outlet.send(origin, text, out)
+
+    def _moved(self, channel: str, text: str, out: list[Piece]) -> None:
+        """Text in another field than it came in. A thought is not shown to a client that asked the engine for none."""
+        if channel == REASONING and self._setting.unsent:
+            self._tally.characters_suppressed += len(text)
+        else:
+            self._outlet.send(channel, text, out)
 
     def _on_marker(self, decision: Decision, origin: str, out: list[Piece]) -> None:
         if decision.effect is not Effect.DROP:
             return
-        if decision.group in _CHANNEL_MARKERS:
-            self._keep_as_reasoning(out)
-        if self._setting.raw:
-            return
-        finding = _FINDING.get(decision.group, Finding.BOUNDARY_TOKEN)
+        finding = self._findings.get(decision.group, Finding.BOUNDARY_TOKEN)
+        bounds = finding is Finding.BOUNDARY_TOKEN
+        if bounds and decision.group in _CHANNEL_MARKERS:
+            self._outlet.bounded = True
+            self._outlet.keep_as_reasoning(out)
+        if self._setting.raw and not (decision.group is Group.THINK_CLOSE and decision.region == CONTENT):
+            return  # the dialect's own structure (contract rule 10); a closer without a thought is none
         self._tally.add(finding, "stripped", marker=decision.text, where=origin)
         moved = Finding.REASONING_LEAK if origin == CONTENT else Finding.ANSWER_IN_REASONING
-        policy = self._setting.policy
-        if not policy.enforces(finding) or (decision.group in _THOUGHT_MARKERS and not policy.enforces(moved)):
-            self._to(origin, decision.text, out)
+        enforces = self._setting.policy.enforces
+        if not enforces(finding) or (bounds and decision.group in _THOUGHT_MARKERS and not enforces(moved)):
+            self._outlet.send(origin, decision.text, out)
 
     def _on_tool_text(self, text: str, origin: str, out: list[Piece]) -> None:
         """A tool region stays in its field (contract rule 5); in content it is never compared with the reasoning."""
-        if origin == CONTENT and self._dedup.on:
-            self._settle_dedup(out, stopped=True)
-        self._to(origin, text, out)
+        if origin == CONTENT and self._outlet.dedup.on:
+            self._outlet.settle_dedup(out, stopped=True)
+        self._outlet.send(origin, text, out)
 
     def _replay(self, text: str, out: list[Piece]) -> None:
         if not self._leaking:
             self._leaking = True
             self._tally.add(Finding.ANSWER_IN_REASONING, "replayed", where=REASONING)
         if self._setting.policy.enforces(Finding.ANSWER_IN_REASONING):
-            out.extend((CONTENT, held) for held in self._dedup.release())
-            self._dedup.off()
-            self._said = True
-            out.append((REPLAY, text))
+            self._outlet.replay(text, out)
 
     def _foreign(self, text: str, origin: str, out: list[Piece]) -> None:
         if not self._leaking:
@@ -297,73 +316,20 @@ class Pipeline:
         if self._setting.policy.enforces(Finding.ROLE_TOKEN):
             self._tally.characters_suppressed += len(text)
         else:
-            self._to(origin, text, out)
-
-    # ------------------------------------------------------------------ to the client
-
-    def _to(self, channel: str, text: str, out: list[Piece]) -> None:
-        if channel == REASONING:
-            self._to_reasoning(text, out)
-        else:
-            self._to_content(text, out)
-
-    def _to_reasoning(self, text: str, out: list[Piece]) -> None:
-        if self._promotion is None:
-            self._send_reasoning((text,), out)
-            return
-        texts = self._promotion.take(text)
-        if not self._promotion.on:
-            self._promotion = None
-        self._send_reasoning(texts, out)
-
-    def _keep_as_reasoning(self, out: list[Piece]) -> None:
-        """What waited for promotion is reasoning after all."""
-        if self._promotion:
-            promotion, self._promotion = self._promotion, None
-            self._send_reasoning(promotion.release(), out)
-
-    def _send_reasoning(self, texts: list[str] | tuple[str], out: list[Piece]) -> None:
-        for text in texts:
-            self._dedup.reasoning(text)
-            out.append((REASONING, text))
-
-    def _to_content(self, text: str, out: list[Piece]) -> None:
-        self._keep_as_reasoning(out)
-        self._said = self._said or not text.isspace()
-        if self._dedup.on:
-            out.extend((CONTENT, piece) for piece in self._dedup.content(text))
-        else:
-            out.append((CONTENT, text))
+            self._outlet.send(origin, text, out)
 
     # ------------------------------------------------------------------ the end
 
-    def _end_promotion(self, out: list[Piece], *, is_answer: bool) -> None:
-        if self._promotion is None or not is_answer or not self._promotion.spoken:
-            self._keep_as_reasoning(out)
-            return
-        self._tally.add(Finding.ANSWER_IN_REASONING, "promoted", where=REASONING)
-        self._said = self._promotion.hold
-        out.extend((CONTENT, text) for text in self._promotion.release())
-
-    def _settle_dedup(self, out: list[Piece], *, stopped: bool) -> None:
-        repeats = stopped and self._dedup.repeats
-        held, suppressed = self._dedup.settle(stopped=stopped)
-        out.extend((CONTENT, text) for text in held)
-        if suppressed:
-            self._tally.add(Finding.DUPLICATE_SUPPRESSED, "suppressed", where=CONTENT)
-            self._tally.characters_suppressed += suppressed
-        elif repeats and suppressible(self._setting):
-            self._tally.add(Finding.DUPLICATE_SUPPRESSED, "suppressed", where=CONTENT)
-        elif repeats:
-            self._tally.add(Finding.DUPLICATE_SUSPECT, "kept", where=CONTENT)
-
-    def _conclude(self, *, stopped: bool, length: bool) -> None:
+    def _conclude(self, *, stopped: bool, length: bool, stop_string: bool, looped: bool) -> None:
+        said = self._outlet.said
+        nothing = stopped and not said and not self._tools
         if self._reasoning and self._reasoning.replay_capped:
             self._tally.add(Finding.ANSWER_IN_REASONING, "capped", where=REASONING)
         if length:
-            self._tally.add(Finding.TRUNCATED, "flagged", where=CONTENT if self._said else REASONING)
-        elif stopped and not self._said and not self._tools:
+            self._tally.add(Finding.TRUNCATED, "flagged", where=CONTENT if said else REASONING)
+        elif nothing:
             self._tally.add(Finding.EMPTY_RESPONSE, "flagged")
+        self._outlet.count_signs(stop_string=stop_string and nothing, length=length, looped=looped)
 
 
 def _joined(pieces: list[Piece]) -> list[Piece]:

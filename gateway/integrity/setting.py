@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gateway.limits import Limits
 from gateway.policy import Policy
+from gateway.rulebook.openings import Opening
 from gateway.streams.grammar import Grammar
 
 
@@ -15,7 +16,9 @@ class Setting:
 
     `starts_open`: the thought comes first (a fact of the route). `thinking_off`: the request or the route turned
     thinking off. `wanted`: the client asked to see the reasoning, so a repeat of it may be suppressed. `hidden`: the
-    client gets no reasoning at all. `promotable`: the dialect's thoughts may be the answer.
+    client gets no reasoning at all. `unsent`: the request asks the engine for none. `promotable`: the dialect's
+    thoughts may be the answer. `openings`: beginnings of an answer that are counted. `end_strings`: how the string that
+    the engine forces at the end of the thinking budget may arrive.
     """
 
     grammar: Grammar | None
@@ -24,6 +27,9 @@ class Setting:
     thinking_off: bool
     wanted: bool
     hidden: bool
+    unsent: bool
     promotable: bool
     policy: Policy
     limits: Limits
+    openings: tuple[Opening, ...]
+    end_strings: tuple[str, ...]

@@ -6,6 +6,7 @@ from collections import Counter
 
 from gateway.findings import Finding
 from gateway.integrity.dedup import Dedup
+from gateway.integrity.end_string import EndString
 from gateway.integrity.hold import Promotion, UnknownStart
 from gateway.integrity.setting import Setting
 from gateway.policy import Mode, Profile
@@ -27,12 +28,13 @@ def reader_of(setting: Setting, *, starts_open: bool, split: bool) -> RegionRead
 
 
 def unknown_start_of(setting: Setting) -> UnknownStart | None:
-    """The window before the thought, where the route promises one and the engine splits fields."""
+    """The window before the thought, where the route promises one and the engine splits fields, and sends both."""
     policy = setting.policy
     acts = policy.enforces(Finding.REASONING_LEAK) and policy.enforces(Finding.BOUNDARY_TOKEN)
     # In observe the engine's own bytes go out, so that nothing is late; not so where something has to be hidden.
     counts = policy.profile is Profile.OBSERVE and not setting.hidden
-    if setting.raw or not setting.starts_open or setting.thinking_off or not (acts or counts):
+    promised = setting.starts_open and not setting.thinking_off and not setting.unsent
+    if setting.raw or not promised or not (acts or counts):
         return None
     probe = reader_of(setting, starts_open=True, split=False)
     return UnknownStart(probe, cap=setting.limits.unknown_start) if probe else None
@@ -45,6 +47,12 @@ def promotion_of(setting: Setting) -> Promotion | None:
     if not (wanted and setting.thinking_off) or mode is Mode.OFF:
         return None
     return Promotion(cap=setting.limits.promote, hold=mode is Mode.ENFORCE)
+
+
+def end_string_of(setting: Setting) -> EndString | None:
+    """The search for the string that an engine forces at the end of the thinking budget."""
+    texts = setting.end_strings
+    return EndString(texts, run_cap=setting.limits.marker_run) if texts else None
 
 
 def dedup_of(setting: Setting, counts: Counter[str]) -> Dedup:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Final
 
 from gateway.findings import LEAKS, Finding
 from gateway.policy import Mode, Policy
@@ -24,15 +25,20 @@ class Row:
 
 
 class Tally:
-    """Counters of one exchange. `uninspected` counts why bytes were forwarded without being read."""
+    """Counters of one exchange. `uninspected`: why bytes were forwarded without being read. `request`: what was changed
+    in the request, by name. `withheld`: members beside a text that were taken out because they show a hidden thought,
+    by name.
+    """
 
-    __slots__ = ("_policy", "characters_suppressed", "dedup", "events", "rows", "uninspected")
+    __slots__ = ("_policy", "characters_suppressed", "dedup", "events", "request", "rows", "uninspected", "withheld")
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self.rows: Counter[Row] = Counter()
         self.uninspected: Counter[str] = Counter()
         self.dedup: Counter[str] = Counter()
+        self.request: Counter[str] = Counter()
+        self.withheld: Counter[str] = Counter()
         self.events = 0
         self.characters_suppressed = 0
 
@@ -48,7 +54,7 @@ class Tally:
         """Count one finding: as `would_…` where its mode is observe, not at all where it is off."""
         mode = self._policy.mode(finding)
         if mode is not Mode.OFF:
-            done = action if mode is Mode.ENFORCE or action in _FLAGS else f"would_{action}"
+            done = action if mode is Mode.ENFORCE else _UNDONE[action]
             self.rows[Row(finding, done, marker, rule, where)] += 1
 
     @property
@@ -84,4 +90,18 @@ class Tally:
         return ",".join(f"{finding}={count}" for finding, count in totals.items())
 
 
-_FLAGS = frozenset({"flagged", "kept", "capped"})  # nothing is done in any mode
+# An action as it reads where it is only observed; of the last three nothing is done in any mode.
+_UNDONE: Final = {
+    "moved": "would_move",
+    "stripped": "would_strip",
+    "promoted": "would_promote",
+    "replayed": "would_replay",
+    "suppressed": "would_suppress",
+    "split": "would_split",
+    "hidden": "would_hide",
+    "added": "would_add",
+    "emptied": "would_empty",
+    "flagged": "flagged",
+    "kept": "kept",
+    "capped": "capped",
+}

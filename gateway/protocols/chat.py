@@ -5,22 +5,28 @@ Knows the names of fields and what a legal event is. Never judges text.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from typing import Any, Final
 
 import orjson
 
 from gateway.errors import IntegrityError
 from gateway.events import REASONING
+from gateway.protocols.chat_history import shape_history
 from gateway.protocols.chat_request import chat_facts
-from gateway.protocols.protocol import Message, NotThisProtocol, Part, RequestFacts, Said
+from gateway.protocols.protocol import UNSAID, HistoryRule, Message, NotThisProtocol, Part, RequestFacts, Said
 from gateway.streams import sse
 from gateway.streams.jsonscan import DROP, Changes, Drop, copy_member, edit, encode_string, loads, member
 
 REASONING_FIELDS: Final = ("reasoning", "reasoning_content")  # vLLM >= 0.16; vLLM <= 0.11 and SGLang; both between
 _TEXT_FIELDS: Final = (*REASONING_FIELDS, "content")
+_TOKENS: Final = ("logprobs", "token_ids")  # members of a choice that spell its text out a second time
+_OTHER_TEXT: Final = ("delta", "message", "text")  # where a choice of another shape has its text
 _NO_PAYLOAD: Final = ("index", "delta")  # members of a choice that say nothing by themselves
 _REPEATED: Final = ("id", "created", "model")  # members of every chunk, the same in all
 _TOP_NO_PAYLOAD: Final = (*_REPEATED, "object", "choices", "system_fingerprint", "service_tier")
+_OBJECT: Final = b'"object":"chat.completion.chunk"'
 _Members = dict[str, "bytes | Drop"]
 
 
@@ -33,6 +39,10 @@ class Chat:
     def facts(self, request: dict[str, Any]) -> RequestFacts:
         """What a chat request says."""
         return chat_facts(request)
+
+    def shape_history(self, body: bytes, rule: HistoryRule) -> tuple[bytes, Counter[str]]:
+        """The request with its assistant turns shaped, and what was done; the same object when nothing was."""
+        return shape_history(body, rule)
 
     # ------------------------------------------------------------------ in
 
@@ -56,16 +66,20 @@ class Chat:
             except ValueError as error:
                 raise NotThisProtocol("no JSON") from error
         try:
-            parts = [_part(place, choice, choice[holder]) for place, choice in enumerate(value.get("choices") or ())]
+            choices = value.get("choices") or ()
+            parts = [_part(place, choice, choice.get(holder)) for place, choice in enumerate(choices)]
         except (AttributeError, KeyError, TypeError) as error:
             raise NotThisProtocol("no chat completion") from error
         return Message(data, value, parts, bool(value.get("error")), odd)
 
     # ------------------------------------------------------------------ the same frame, changed
 
-    def rename(self, message: Message, names: tuple[str, ...]) -> bytes | None:
-        """The frame with its reasoning under `names` and nothing else changed; None when it is so already."""
-        if len(message.parts) == 1:
+    def rename(self, message: Message, names: tuple[str, ...] | None) -> bytes | None:
+        """The frame with its reasoning under `names` (None: as it is named) and without empty lists of tool calls.
+
+        None when it is so already.
+        """
+        if len(message.parts) == 1 and names is not None and not message.parts[0].no_calls:
             part = message.parts[0]
             if part.names == names:
                 return None
@@ -75,16 +89,33 @@ class Chat:
                     copied = copy_member(message.data, part.names[0].encode(), other.encode())
                     if copied is not None:
                         return copied
-        changes = {p.place: _renamed(p, names) for p in message.parts if p.names and p.names != names}
+        renamed = ((part.place, _renamed(part, part.names if names is None else names)) for part in message.parts)
+        changes = {place: members for place, members in renamed if members}
         if not changes:
             return None
-        return _edit_choices(message, changes, "delta" if "delta" in message.parts[0].choice else "message")
+        return _edit_choices(message, changes, _holder(message))
 
-    def rewrite(self, message: Message, pieces: dict[int, list[Said]], names: tuple[str, ...]) -> list[bytes]:
-        """The events that say `pieces` (by place) in stead of the parts' own text; other parts keep their bytes.
+    def names_shown(self, part: Part) -> tuple[str, ...]:
+        """The reasoning fields that the engine wrote in a part, with text or without."""
+        return tuple(name for name in REASONING_FIELDS if name in part.fields)
 
-        Each piece but the last is an event of its own before the frame, so that no event carries two channels and a
-        finish reason comes last; so is reasoning before a tool call. A frame that then says nothing is dropped.
+    def without_tokens(self, message: Message, places: Collection[int]) -> tuple[Message, Counter[str]]:
+        """The message without the members that show a choice's tokens, at these places, and what was taken out."""
+        taken = {place: [n for n in _TOKENS if message.parts[place].choice.get(n) is not None] for place in places}
+        out = Counter(name for names in taken.values() for name in names)
+        if not out:
+            return message, out
+        choices: dict[str | int, Changes] = {place: dict.fromkeys(names, DROP) for place, names in taken.items()}
+        return self._decode(edit(message.data, {"choices": choices}), _holder(message)), out
+
+    def rewrite(
+        self, message: Message, pieces: dict[int, list[Said]], names: tuple[str, ...]
+    ) -> tuple[list[bytes], bytes | None]:
+        """What says `pieces` (by place) in stead of the parts' own text: events of our own, then the message itself.
+
+        Each piece but the last is an event of its own before the message, so that no event carries two channels and a
+        finish reason comes last; so is reasoning before a tool call. None for a message that then says nothing. Parts
+        without pieces keep their bytes.
         """
         events: list[bytes] = []
         changes: dict[int, _Members] = {}
@@ -100,9 +131,7 @@ class Chat:
                 role = None
             changes[part.place] = _replaced(part, _members(*last, names) if last else {})
             says = says or bool(last) or _payload(part)
-        if says:
-            events.append(_edit_choices(message, changes, "delta"))
-        return events
+        return events, _edit_choices(message, changes, "delta") if says else None
 
     def rewrite_body(self, message: Message, pieces: dict[int, list[Said]], names: tuple[str, ...]) -> bytes:
         """The plain body that says `pieces` in stead of the parts' own text."""
@@ -120,6 +149,10 @@ class Chat:
     def add_report(self, body: bytes, report: object) -> bytes:
         """A plain body with the report at its top level."""
         return edit(body, {"integrity": orjson.dumps(report)})
+
+    def has_usage(self, message: Message) -> bool:
+        """True when the frame tells the usage."""
+        return bool(message.value.get("usage"))
 
     # ------------------------------------------------------------------ frames of our own
 
@@ -148,7 +181,11 @@ class Chat:
 # ---------------------------------------------------------------------- parts
 
 
-def _part(place: int, choice: dict[str, Any], fields: dict[str, Any]) -> Part:
+def _part(place: int, choice: dict[str, Any], fields: dict[str, Any] | None) -> Part:
+    if fields is None:  # a finish chunk may have nothing to say
+        if any(choice.get(name) is not None for name in _OTHER_TEXT):
+            raise TypeError("a choice of another shape")
+        fields = {}
     get = fields.get
     reasoning, other, content = get("reasoning"), get("reasoning_content"), get("content")
     names: tuple[str, ...] = ()
@@ -162,16 +199,17 @@ def _part(place: int, choice: dict[str, Any], fields: dict[str, Any]) -> Part:
         reasoning = ""
     if not isinstance(reasoning, str) or not (content is None or isinstance(content, str)):
         raise TypeError("text that is no string")
-    index, finish = choice.get("index", place), choice.get("finish_reason")
+    index, finish, calls = choice.get("index", place), choice.get("finish_reason"), get("tool_calls")
     return Part(
-        place, index, reasoning, content or "", names, bool(get("tool_calls") or get("function_call")),
-        bool(get("refusal")), finish, choice.get("stop_reason") if finish else None, fields, choice,
+        place, index, reasoning, content or "", names, bool(calls or get("function_call")),
+        calls is not None and not calls, bool(get("refusal") or get("audio")), finish,
+        choice.get("stop_reason", choice.get("matched_stop", UNSAID)) if finish else None, fields, choice,
     )  # fmt: skip
 
 
 def _split(part: Part, pieces: list[Said]) -> tuple[list[Said], Said | None]:
     """The pieces that need events of their own, and the one that stays in the part's frame."""
-    if not pieces or (part.tools and pieces[-1][0] == REASONING):
+    if part.choice.get("delta") is None or not pieces or (part.tools and pieces[-1][0] == REASONING):
         return pieces, None
     return pieces[:-1], pieces[-1]
 
@@ -185,20 +223,29 @@ def _members(channel: str, text: str, names: tuple[str, ...]) -> _Members:
 def _replaced(part: Part, members: _Members) -> _Members:
     """The part's text fields replaced by `members`: fields that carried other text go, null ones stay."""
     gone: _Members = {name: DROP for name in _TEXT_FIELDS if part.fields.get(name) and name not in members}
-    return gone | members
+    return gone | _no_calls(part) | members
 
 
 def _renamed(part: Part, names: tuple[str, ...]) -> _Members:
-    """The reasoning under `names`, everything else left alone."""
-    gone: _Members = {name: DROP for name in part.names if name not in names}
-    value = encode_string(part.reasoning)
-    return gone | {name: value for name in names if name not in part.names}
+    """The reasoning under `names`, everything else but an empty list of tool calls left alone."""
+    members = _no_calls(part)
+    if part.names and part.names != names:
+        value = encode_string(part.reasoning)
+        members |= {name: DROP for name in part.names if name not in names}
+        members |= {name: value for name in names if name not in part.names}
+    return members
+
+
+def _no_calls(part: Part) -> _Members:
+    """Takes out an empty list of tool calls, in which clients see a call (openclaw #61534)."""
+    return {"tool_calls": DROP} if part.no_calls else {}
 
 
 def _payload(part: Part) -> bool:
     """True when the choice says anything besides its text: a finish reason, a role, a tool call, logprobs, ids …"""
     choice = any(value is not None for name, value in part.choice.items() if name not in _NO_PAYLOAD)
-    return choice or any(value is not None for name, value in part.fields.items() if name not in _TEXT_FIELDS)
+    silent = (*_TEXT_FIELDS, "tool_calls") if part.no_calls else _TEXT_FIELDS
+    return choice or any(value is not None for name, value in part.fields.items() if name not in silent)
 
 
 def _top_payload(value: dict[str, Any]) -> bool:
@@ -210,8 +257,14 @@ def _top_payload(value: dict[str, Any]) -> bool:
 
 
 def _edit_choices(message: Message, changes: dict[int, _Members], holder: str) -> bytes:
-    choices: dict[str | int, Changes] = {place: {holder: _changes(members)} for place, members in changes.items()}
+    changed = ((place, members) for place, members in changes.items() if members)
+    choices: dict[str | int, Changes] = {place: {holder: _changes(members)} for place, members in changed}
     return edit(message.data, {"choices": choices})
+
+
+def _holder(message: Message) -> str:
+    """The member that a message's choices have their text in."""
+    return "message" if any("message" in part.choice for part in message.parts) else "delta"
 
 
 def _changes(members: _Members) -> Changes:
@@ -219,12 +272,14 @@ def _changes(members: _Members) -> Changes:
 
 
 def _head(like: Message | None) -> bytes:
-    """The members that every chunk of an answer repeats, in the engine's own bytes."""
-    head = [b'"object":"chat.completion.chunk"']
-    if like:
+    """The members that every chunk of an answer repeats, in the engine's own bytes; looked for once in a message."""
+    if like is None:
+        return _OBJECT
+    if not like.head:
         spans = ((name.encode(), member(like.data, (name,))) for name in _REPEATED)
-        head += [b'"%b":%b' % (name, like.data[slice(*span)]) for name, span in spans if span]
-    return b",".join(head)
+        head = [b'"%b":%b' % (name, like.data[slice(*span)]) for name, span in spans if span]
+        like.head = b",".join([_OBJECT, *head])
+    return like.head
 
 
 def _event(

@@ -108,7 +108,8 @@ class Answer:
     @property
     def deltas(self) -> list[dict[str, Any]]:
         """The deltas of all choices in order, without role and empty ones."""
-        deltas = [choice["delta"] for event in self.events if event != "[DONE]" for choice in event.get("choices", ())]
+        choices = [choice for event in self.events if event != "[DONE]" for choice in event.get("choices", ())]
+        deltas = [choice.get("delta") or {} for choice in choices]
         kept = [{name: text for name, text in each.items() if name != "role" and text} for each in deltas]
         return [each for each in kept if each]
 

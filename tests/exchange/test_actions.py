@@ -59,7 +59,7 @@ def test_a_skipped_channel_is_sent_again_before_the_call_that_ends_it() -> None:
             ["Reply.<|close|>response<|sep|>", "\n", "<|close|>mes"],
             ("Reply.\n<|close|>mes", "Reply.\n"),
         ),  # rows 4 and 6
-        (["I quote <|close|>response<|sep|> here"], ("I quote  here", "")),  # row 12
+        (["I quote <|close|>response<|sep|> here"], ("I quote <|close|>response<|sep|> here", "")),  # contract rule 3
     ],
 )
 def test_an_answer_in_the_reasoning_field_is_sent_again_at_a_natural_stop(

@@ -194,3 +194,33 @@ def test_the_protocol_and_the_tally_of_an_exchange_are_known_from_the_start() ->
     exchange = open_exchange(protocol=chat(), body=REQUEST, facts=None, rules=route(), overrides=Overrides())
     assert exchange.protocol is chat()
     assert exchange.tally.report() == []
+
+
+# ---------------------------------------------------------------------- what the server asks between two reads
+
+
+def test_a_stream_says_why_it_lets_nothing_out_and_only_then() -> None:
+    exchange = opened(REQUEST, route())
+    assert exchange.holding is None
+    headed(exchange, "text/event-stream")
+    seen = [(exchange.data(delta(content=text)) == b"", exchange.holding) for text in ("a\n", "</thi", "ng>")]
+    assert seen == [(False, None), (True, "marker"), (False, None)]
+
+
+@pytest.mark.parametrize(
+    ("rules", "kind", "interruptible"),
+    [
+        (route(), "text/event-stream", True),
+        (route(), "application/json", False),
+        (route(), "text/html", False),
+        (route(profile=Profile.OBSERVE), "text/event-stream", False),
+    ],
+)
+def test_a_comment_may_stand_only_in_a_stream_that_is_written_frame_by_frame(
+    rules: Any, kind: str, interruptible: bool
+) -> None:
+    exchange = opened(REQUEST, rules)
+    assert not exchange.interruptible
+    headed(exchange, kind)
+    assert exchange.interruptible is interruptible
+    assert exchange.holding is None

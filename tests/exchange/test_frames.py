@@ -101,6 +101,17 @@ def test_a_renamed_event_of_two_data_lines_stays_one_event() -> None:
     assert streamed([frame, delta(finish="stop"), DONE]).body == renamed + delta(finish="stop") + DONE
 
 
+@pytest.mark.parametrize(
+    "lines", [b"id: 7\ndata: %b\n\n", b": note\nevent: e\ndata: %b\n\n", b"data: %b\r\nid: 7\r\n\r\n"]
+)
+@pytest.mark.parametrize(("said", "written"), [(b'"reasoning":"t"', b'"reasoning":"t","reasoning_content":"t"'),
+                                               (b'"content":"a</think>"', b'"content":"a"'),
+                                               (b'"content":"a","tool_calls":[]', b'"content":"a"')])  # fmt: skip
+def test_the_other_lines_of_an_event_whose_data_changes_stay(lines: bytes, said: bytes, written: bytes) -> None:
+    data = b'{"choices":[{"index":0,"delta":{%b},"finish_reason":"stop"}]}'
+    assert streamed([lines % (data % said), DONE]).body == lines % (data % written) + DONE
+
+
 # ---------------------------------------------------------------------- frames that say several things
 
 
@@ -121,6 +132,14 @@ def test_where_split_is_observed_reasoning_beside_a_tool_call_stays_there() -> N
     reads = [delta(reasoning="go", reasoning_content="go", tool_calls=CALL), delta(finish="tool_calls"), DONE]
     answer = streamed(reads, route(findings={"mixed_chunk_split": Mode.OBSERVE}))
     assert (answer.body, answer.findings) == (b"".join(reads), {"mixed_chunk_split/would_split": 1})
+
+
+def test_where_split_is_observed_a_mixed_choice_beside_one_that_changes_stays_mixed() -> None:
+    mixed = {"index": 1, "delta": {"content": "c", "reasoning": "r"}}
+    frame = chunk([{"index": 0, "delta": {"content": "<think>t</think>a"}}, mixed])
+    answer = streamed([frame], route(findings={"mixed_chunk_split": Mode.OBSERVE}))
+    choices = [choice for event in answer.events[:-1] for choice in event["choices"] if choice["index"] == 1]
+    assert [choice["delta"] for choice in choices] == [{"content": "c", **dict.fromkeys(BOTH, "r")}]
 
 
 def test_the_chunks_made_by_a_split_repeat_the_head_of_the_answer() -> None:

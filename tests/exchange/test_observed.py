@@ -16,6 +16,10 @@ from tests.exchange.driver import DONE, LIMITS, OFF, WANTED, delta, findings, op
 
 OBSERVE = route(profile=Profile.OBSERVE)
 REPORT = Overrides(report=True)
+HEAD_OF_REPORT = (
+    b'data: {"object":"chat.completion.chunk","id":"chatcmpl-1","created":1,"model":"m","choices":[],"integrity":'
+)
+"""As in repair (reference/vllm.md 3.1): every chunk of one answer has its id, its time and its model."""
 LEAKY = [
     delta(reasoning="r", content="c"),
     delta(content="a\n<thi"),
@@ -38,27 +42,27 @@ def test_an_observed_stream_keeps_every_byte_as_it_comes_and_counts_what_repair_
     assert (exchange.end().data, exchange.end().complete) == (b"", True)
     assert findings(exchange) == {
         "mixed_chunk_split/would_split": 1,
-        "reasoning_leak/would_moved": 1,
-        "boundary_token/would_stripped": 2,
+        "reasoning_leak/would_move": 1,
+        "boundary_token/would_strip": 2,
     }
 
 
 def test_a_client_may_ask_to_be_only_observed() -> None:
     answer = streamed([*LEAKY, DONE], overrides=Overrides(observe=True))
     assert answer.body == b"".join([*LEAKY, DONE])
-    assert answer.findings["reasoning_leak/would_moved"] == 1
+    assert answer.findings["reasoning_leak/would_move"] == 1
 
 
 def test_an_observed_promotion_is_counted() -> None:
     reads = [delta(reasoning="42."), delta(finish="stop"), DONE]
     answer = streamed(reads, OBSERVE, request=OFF)
     assert answer.body == b"".join(reads)
-    assert answer.findings == {"answer_in_reasoning/would_promoted": 1, "empty_response/flagged": 1}
+    assert answer.findings == {"answer_in_reasoning/would_promote": 1, "empty_response/flagged": 1}
 
 
 def test_an_observed_repeat_is_counted_as_one_that_would_be_suppressed() -> None:
     reads = [delta(reasoning="r"), delta(content="r"), delta(finish="stop"), DONE]
-    assert streamed(reads, OBSERVE, request=WANTED).findings == {"duplicate_suppressed/would_suppressed": 1}
+    assert streamed(reads, OBSERVE, request=WANTED).findings == {"duplicate_suppressed/would_suppress": 1}
     assert streamed(reads, OBSERVE).findings == {"duplicate_suspect/kept": 1}
 
 
@@ -66,7 +70,7 @@ def test_an_observed_thought_in_content_is_counted_where_the_route_promises_one(
     reads = [delta(content="t</think>a"), delta(finish="stop"), DONE]
     answer = streamed(reads, route(profile=Profile.OBSERVE, starts_in="reasoning"))
     assert answer.body == b"".join(reads)
-    assert answer.findings == {"reasoning_leak/would_moved": 1, "boundary_token/would_stripped": 1}
+    assert answer.findings == {"reasoning_leak/would_move": 1, "boundary_token/would_strip": 1}
 
 
 @given(st.lists(st.binary(max_size=40), max_size=6), st.booleans())
@@ -82,20 +86,23 @@ def test_no_byte_of_an_observed_stream_is_lost_or_changed(reads: list[bytes], re
 def test_the_report_is_an_event_before_done_and_nothing_else_changes(size: int) -> None:
     body = b": hi\r\n\r\n" + b"".join([*LEAKY, DONE]) + delta(content="late")
     answer = streamed([body[at : at + size] for at in range(0, len(body), size)], OBSERVE, overrides=REPORT)
-    before, report, after = answer.body.partition(b'data: {"object":"chat.completion.chunk","choices":[],"integrity":')
+    before, report, after = answer.body.partition(HEAD_OF_REPORT)
     event, _, rest = after.partition(b"\n\n")
     assert before + rest == body
     assert (report != b"", rest.startswith(DONE)) == (True, True)
     assert json.loads(event[:-1])["findings"][0] == {
-        "finding": "reasoning_leak", "action": "would_moved", "count": 1, "where": "content",
+        "finding": "reasoning_leak", "action": "would_move", "count": 1, "where": "content",
     }  # fmt: skip
 
 
 def test_the_report_of_a_stream_without_done_comes_last() -> None:
     answer = streamed(LEAKY, OBSERVE, overrides=REPORT)
-    assert answer.body.startswith(
-        b"".join(LEAKY) + b'data: {"object":"chat.completion.chunk","choices":[],"integrity":'
-    )
+    assert answer.body.startswith(b"".join(LEAKY) + HEAD_OF_REPORT)
+
+
+def test_the_report_of_an_answer_without_a_chunk_stands_alone() -> None:
+    answer = streamed([DONE], OBSERVE, overrides=REPORT)
+    assert answer.body.startswith(b'data: {"object":"chat.completion.chunk","choices":[],"integrity":')
 
 
 def test_half_an_event_at_the_end_goes_on_and_no_report_follows_it() -> None:
@@ -122,7 +129,12 @@ def test_an_observed_stream_that_breaks_off_breaks_off(report: bool) -> None:
 
 def test_a_client_that_asks_to_be_observed_does_not_lift_none() -> None:
     rules = route(reasoning_field=ReasoningField.NONE)
-    reads = [delta(reasoning="t"), delta(content="</think>a"), delta(finish="stop"), DONE]
+    reads = [delta(reasoning="t", content="<think>u</think>a<|im_end|>"), delta(finish="stop"), DONE]
     answer = streamed(reads, rules, overrides=Overrides(observe=True))
-    assert answer.said == ("", "</think>a")
-    assert answer.findings == {"boundary_token/would_stripped": 1}
+    assert answer.said == ("", "a<|im_end|>")
+    assert answer.findings == {
+        "reasoning_leak/hidden": 1,
+        "boundary_token/stripped": 2,
+        "special_token/would_strip": 1,
+        "mixed_chunk_split/would_split": 1,
+    }

@@ -13,7 +13,8 @@ from gateway.exchange.route import Overrides, RouteRules
 from gateway.findings import Finding
 from gateway.integrity.pipeline import Piece
 from gateway.policy import Dedup, Mode, Profile, ReasoningField, policy_for
-from gateway.protocols.protocol import NotThisProtocol, Part
+from gateway.protocols.protocol import UNSAID, NotThisProtocol, Part
+from gateway.rulebook.load import load_rulebook
 from tests.exchange.driver import chat, dialect, route
 
 NONE, BOTH = ReasoningField.NONE, ReasoningField.BOTH
@@ -28,13 +29,14 @@ def said(rules: RouteRules, text: str, **request: Any) -> list[Piece]:
     """What a choice makes of a content that ends by itself."""
     pipeline = reading_of(rules, **request).pipeline()
     pieces = pipeline.push("", text)
-    ended = pipeline.finish(stopped=True, length=False, promotable=True)
+    ended = pipeline.finish(stopped=True, length=False, promotable=True, stop_string=False, looped=False)
     return [*(came("", text) if pieces is None else pieces), *ended]
 
 
 def part(**changes: Any) -> Part:
     """A part that ends a choice."""
-    values: dict[str, Any] = dict.fromkeys(("tools", "refusal"), False) | dict.fromkeys(("reasoning", "content"), "")
+    flags = dict.fromkeys(("tools", "no_calls", "refusal"), False)
+    values: dict[str, Any] = flags | dict.fromkeys(("reasoning", "content"), "")
     values |= {"place": 0, "index": 0, "names": (), "finish": "stop", "stop_reason": None, "fields": {}, "choice": {}}
     return Part(**values | changes)
 
@@ -70,10 +72,75 @@ def test_an_observed_exchange_keeps_what_the_route_says_of_findings_and_repeats(
     assert effective_policy(policy, Overrides(observe=True)) == policy_for(Profile.OBSERVE, **chosen)
 
 
-def test_an_observed_exchange_still_hides_what_the_route_hides() -> None:
-    policy = effective_policy(policy_for(Profile.FULL, reasoning_field=NONE), Overrides(observe=True))
-    assert (policy.profile, policy.reasoning_field) == (Profile.OBSERVE, NONE)
+HIDING = {Finding.REASONING_LEAK, Finding.BOUNDARY_TOKEN}
+
+
+def test_an_observed_exchange_still_hides_what_the_route_hides_and_does_nothing_else() -> None:
+    off: dict[str, Any] = {"findings": {Finding.TRUNCATED: Mode.OFF}}
+    policy = effective_policy(policy_for(Profile.FULL, reasoning_field=NONE, **off), Overrides(observe=True))
+    assert (policy.reasoning_field, policy.history) == (NONE, "leave")
+    assert {finding for finding in Finding if policy.enforces(finding)} == HIDING
+    assert policy.mode(Finding.TRUNCATED) is Mode.OFF
     assert not ExchangeReading(protocol=chat(), facts=NOTHING_SAID, rules=route(), policy=policy).observe
+
+
+@pytest.mark.parametrize("mode", [Mode.OFF, Mode.OBSERVE])
+def test_an_observed_exchange_does_no_more_than_its_route(mode: Mode) -> None:
+    chosen = dict.fromkeys(HIDING, mode)
+    policy = effective_policy(policy_for(Profile.FULL, reasoning_field=NONE, findings=chosen), Overrides(observe=True))
+    assert {policy.mode(finding) for finding in HIDING} == {mode}
+
+
+@pytest.mark.parametrize(
+    ("engine", "names"),
+    [
+        ("sglang", ("reasoning_content",)),
+        ("vllm", ("reasoning",)),
+        ("auto", ("reasoning",)),
+    ],
+)
+def test_the_engine_of_a_route_has_a_name_for_the_reasoning(engine: str, names: tuple[str, ...]) -> None:
+    assert reading_of(replace(route(), engine=engine)).engine_names == names
+
+
+C, R = ("content", "c"), ("reasoning", "c")
+
+
+@pytest.mark.parametrize(
+    ("fields", "pieces", "hidden", "unsent"),
+    [
+        ({"content": "c"}, None, False, False),
+        ({"content": "c"}, [C], False, False),
+        ({"content": "<c"}, [C], True, True),  # text that did not go out, or not all of it
+        ({"content": "c"}, [R], True, True),
+        ({"content": "c"}, [], True, True),
+        ({"reasoning": "r", "content": "c"}, [C], True, False),  # an engine that sends what it was not asked for
+        ({"finish": None}, None, True, False),  # tokens without text
+        ({"finish": None, "tools": True}, None, False, False),
+        ({"finish": "stop"}, None, False, False),
+    ],
+)
+def test_tokens_go_out_only_beside_text_that_goes_out(
+    fields: dict[str, Any], pieces: list[Piece] | None, hidden: bool, unsent: bool
+) -> None:
+    asked = part(**{"finish": None, **fields})
+    assert reading_of(route(reasoning_field=NONE)).withholds(asked, pieces) is hidden
+    assert reading_of(route(), include_reasoning=False).withholds(asked, pieces) is unsent
+
+
+@pytest.mark.parametrize(
+    ("rules", "request_", "secret"),
+    [
+        (route(), {}, False),
+        (route(reasoning_field=NONE), {}, True),
+        (route(), {"include_reasoning": False}, True),
+        (route(profile=Profile.OBSERVE), {"include_reasoning": False}, False),
+    ],
+)
+def test_an_answer_is_secret_where_some_thought_does_not_go_out(
+    rules: RouteRules, request_: dict[str, Any], secret: bool
+) -> None:
+    assert reading_of(rules, **request_).secret is secret
 
 
 # ---------------------------------------------------------------------- names, faults, ends, report
@@ -137,8 +204,30 @@ def test_why_bytes_went_unread_is_a_name_from_a_closed_list(fault: Exception, re
 def test_a_finish_reason_says_whether_the_model_stopped_by_itself(
     ended: dict[str, Any], stopped: bool, length: bool, promotable: bool
 ) -> None:
-    expected = {"stopped": stopped, "length": length, "promotable": promotable}
-    assert ExchangeReading.ending(part(**ended)) == expected
+    told = reading_of(route()).ending(part(**ended))
+    assert (told["stopped"], told["length"], told["promotable"]) == (stopped, length, promotable)
+
+
+@pytest.mark.parametrize(
+    ("ended", "request_", "by_string"),
+    [
+        ({"stop_reason": "END"}, {}, True),
+        ({"stop_reason": None}, {"stop": ["END"]}, False),  # vLLM: an end-of-sequence token
+        ({"stop_reason": 151645}, {"stop": ["END"]}, False),
+        ({"stop_reason": UNSAID}, {"stop": ["END"]}, True),  # an engine that names none: the only one that was given
+        ({"stop_reason": UNSAID}, {}, False),
+        ({"finish": "length", "stop_reason": UNSAID}, {"stop": "END"}, False),
+    ],
+)
+def test_a_choice_was_ended_by_a_stop_string_when_the_engine_says_so_or_cannot_say(
+    ended: dict[str, Any], request_: dict[str, Any], by_string: bool
+) -> None:
+    assert reading_of(route(), **request_).ending(part(**ended))["stop_string"] is by_string
+
+
+@pytest.mark.parametrize(("finish", "looped"), [("repetition", True), ("length", False), ("stop", False)])
+def test_the_engines_own_word_for_a_loop_is_known(finish: str, looped: bool) -> None:
+    assert reading_of(route()).ending(part(finish=finish))["looped"] is looped
 
 
 def test_the_report_names_the_profile_the_dialect_and_the_source() -> None:
@@ -203,3 +292,38 @@ def test_a_dialect_whose_raw_text_starts_in_a_thought_is_read_so_where_nothing_e
 
 def test_a_request_that_cannot_be_read_says_nothing() -> None:
     assert chat().facts({}) == NOTHING_SAID
+
+
+# ---------------------------------------------------------------------- what the request invites
+
+
+@pytest.mark.parametrize(
+    ("request_", "rows"),
+    [
+        ({"stop": ["\n"]}, [{"finding": "request_lint", "action": "flagged", "count": 1, "rule": "stop_white_space",
+                             "where": "request"}]),
+        ({"stop": ["\n"], "reasoning_effort": "none"}, []),  # no thought to stop in
+        ({"stop": ["END"]}, []),
+        ({}, []),
+    ],
+)  # fmt: skip
+def test_a_request_that_invites_a_leak_is_flagged(request_: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    assert reading_of(route(), **request_).report()["findings"] == rows
+
+
+@pytest.mark.parametrize(("wanted", "names"), [({}, {"thought"}), ({"guided_json": {}}, {"thought", "preamble"})])
+def test_a_preamble_is_looked_for_before_structured_output_only(wanted: dict[str, Any], names: set[str]) -> None:
+    openings = load_rulebook().openings
+    setting = reading_of(replace(route(), openings=openings), **wanted)._setting
+    assert {opening.name.partition("_")[0] for opening in setting.openings} == names
+
+
+def test_without_a_dialect_no_text_is_looked_at() -> None:
+    rules = replace(route("none"), openings=load_rulebook().openings, reasoning_end_string="Done.")
+    setting = reading_of(rules)._setting
+    assert (setting.openings, setting.end_strings) == ((), ())
+
+
+def test_the_end_string_is_looked_for_with_and_without_the_dialects_closers() -> None:
+    rules = replace(route("think"), reasoning_end_string="Done.</think>\n")
+    assert reading_of(rules)._setting.end_strings == ("Done.</think>", "Done.")

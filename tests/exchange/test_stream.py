@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from gateway.exchange import Exchange, Overrides
 from gateway.limits import Limits
 from gateway.policy import Profile, ReasoningField
 from gateway.rulebook.dialect import Dialect, Header, HeaderRule, Target
+from gateway.streams.jsonscan import member
 from tests.exchange.driver import (
     BOTH,
     CALL,
@@ -118,11 +121,52 @@ def test_as_upstream_uses_the_engines_name_in_frames_that_are_written_again(name
     assert answer.deltas == [{name: "t"}, {"content": "c"}, {"content": "\n"}, {name: "u"}, {"content": "d"}]
 
 
+NAMES: dict[str, tuple[bytes, str, str]] = {
+    "a null member shows the name": (b'{"reasoning_content":null,"content":"a\\n"}', "vllm", "reasoning_content"),
+    "so does one of vLLM": (b'{"reasoning":null,"content":"a\\n"}', "sglang", "reasoning"),
+    "SGLang": (b'{"content":"a\\n"}', "sglang", "reasoning_content"),
+    "vLLM": (b'{"content":"a\\n"}', "vllm", "reasoning"),
+    "an engine nobody knows": (b'{"content":"a\\n"}', "auto", "reasoning"),
+}
+
+
+@pytest.mark.parametrize(("first", "engine", "name"), NAMES.values(), ids=NAMES.keys())
+def test_as_upstream_knows_the_engines_name_before_it_is_used(first: bytes, engine: str, name: str) -> None:
+    rules = replace(route(reasoning_field=ReasoningField.AS_UPSTREAM), engine=engine)
+    opening = b'data: {"choices":[{"index":0,"delta":%b}]}\n\n' % first
+    answer = streamed([opening, delta(content="<think>u</think>d"), delta(finish="stop"), DONE], rules)
+    assert answer.deltas[1:] == [{name: "u"}, {"content": "d"}]
+    used = streamed([delta(**{BOTH[name == BOTH[0]]: "t"}), opening, delta(content="<think>u</think>d")], rules)
+    assert {BOTH[name == BOTH[0]]: "u"} in used.deltas  # what was used counts for more than what is shown
+
+
 def test_every_part_of_a_frame_that_is_written_again_has_the_names_of_the_route() -> None:
     two = [{"index": 0, "delta": {"content": "\n</think>"}}, {"index": 1, "delta": {"reasoning": "t", "content": None}}]
     answer = streamed([delta(content="a"), chunk(two)])
     assert answer.events[1]["choices"][1]["delta"] == {"content": None, "reasoning": "t", "reasoning_content": "t"}
     assert answer.told(0) == ("", "a\n")
+
+
+MANY: dict[str, list[dict[str, Any]]] = {
+    "thoughts of one choice": [{"index": 0, "delta": {"content": "<think>a</think>\n" * 500}}],
+    "choices": [{"index": n, "delta": {"content": "<think>a</think>b<"}} for n in range(64)],
+}
+
+
+@pytest.mark.parametrize("choices", MANY.values(), ids=MANY.keys())
+def test_however_many_events_one_becomes_it_is_searched_for_their_head_once(
+    choices: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: Counter[int] = Counter()
+
+    def counting(data: bytes, path: tuple[str | int, ...]) -> tuple[int, int] | None:
+        looked[len(data)] += 1
+        return member(data, path)
+
+    monkeypatch.setattr("gateway.protocols.chat.member", counting)
+    answer = streamed([chunk(choices), DONE])
+    assert len(answer.events) > 100
+    assert looked == {len(chunk(choices)) - len(b"data: \n\n"): 3}  # id, created, model
 
 
 def test_reasoning_beside_a_tool_call_goes_out_before_it() -> None:
@@ -167,6 +211,15 @@ def test_a_choice_whose_index_is_none_goes_on_unread_and_is_counted(index: objec
     assert (answer.uninspected, answer.exchange.fault) == ({"choice_index": 1}, None)
 
 
+@pytest.mark.parametrize("index", ["0", None, [0]])
+def test_a_choice_whose_index_is_none_is_not_split(index: object) -> None:
+    mixed = {"index": index, "delta": {"reasoning": "r", "content": "c"}}
+    answer = streamed([chunk([{"index": 0, "delta": {"content": "<think>t</think>a"}}, mixed])])
+    assert (answer.told(0), answer.exchange.fault) == (("t", "a"), None)
+    choices = [choice for event in answer.events for choice in event.get("choices", ()) if choice["index"] == index]
+    assert choices == [mixed | {"delta": {"reasoning": "r", "content": "c", "reasoning_content": "r"}}]
+
+
 def test_a_choice_that_is_not_read_has_its_reasoning_hidden_all_the_same() -> None:
     strange = chunk([{"index": "0", "delta": {"content": "c", "reasoning": "r"}}])
     answer = streamed([strange, delta(finish="stop"), DONE], route(reasoning_field=ReasoningField.NONE))
@@ -207,6 +260,13 @@ def test_a_half_alone_becomes_the_replacement_character_where_the_thought_ends(a
     assert answer.deltas[1] == dict.fromkeys(BOTH, "\ufffd")
 
 
+def test_a_half_that_goes_out_with_the_answer_makes_no_delta_mixed() -> None:
+    half = b'data: {"choices":[{"index":0,"delta":{"reasoning":"a\\ud83d"}}]}\n\n'
+    answer = streamed([half, delta(content="b\n<think>c</think>"), delta(content="d"), delta(finish="stop"), DONE])
+    assert answer.said == ("a\ufffdc", "b\nd")
+    assert "mixed_chunk_split/split" not in answer.findings
+
+
 def test_a_half_goes_out_before_an_error() -> None:
     half = b'data: {"choices":[{"index":0,"delta":{"content":"a\\ud83d"}}]}\n\n'
     assert streamed([half, ENGINE_ERROR, DONE]).said == ("", "a\ufffd")
@@ -225,7 +285,7 @@ def test_done_without_a_finish_reason_gets_one_in_full() -> None:
 def test_done_without_a_finish_reason_is_only_counted_in_repair() -> None:
     reads = [delta(content="a"), DONE]
     answer = streamed(reads, route(profile=Profile.REPAIR))
-    assert (answer.body, answer.findings) == (b"".join(reads), {"finish_reason_fixed/would_added": 1})
+    assert (answer.body, answer.findings) == (b"".join(reads), {"finish_reason_fixed/would_add": 1})
 
 
 def test_only_the_choices_that_lack_a_finish_reason_get_one() -> None:
@@ -241,6 +301,16 @@ def test_an_engine_error_ends_the_answer_and_no_finish_reason_is_invented() -> N
     assert answer.body.endswith(ENGINE_ERROR + DONE)
     assert answer.said == ("", "a<thi")
     assert (answer.complete, answer.findings) == (True, {})
+
+
+def test_a_chunk_that_says_an_error_and_text_says_both_and_everything_held_goes_first() -> None:
+    failed = chunk([{"index": 0, "delta": {"content": "b<thi"}, "finish_reason": "stop"}], error={"message": "x"})
+    answer = streamed([delta(content="a<"), delta(index=1, content="z<"), failed, DONE])
+    assert (answer.told(0), answer.told(1)) == (("", "a<b<thi"), ("", "z<"))
+    assert [event["error"]["message"] for event in answer.events[:-1] if "error" in event] == ["x"]
+    assert "error" in answer.events[-2]  # nothing is said after it
+    plain_text = chunk([{"index": 0, "delta": {"content": "b"}}], error={"message": "x"})
+    assert streamed([plain_text, DONE]).body == plain_text + DONE
 
 
 def test_an_engine_error_ends_the_answer_without_done_too() -> None:
@@ -320,6 +390,37 @@ def test_what_is_no_event_of_the_protocol_goes_on_untouched_and_is_counted(stran
     answer = streamed([delta(content="a"), strange, delta(finish="stop"), DONE])
     assert answer.body == delta(content="a") + strange + delta(finish="stop") + DONE
     assert answer.uninspected == {reason: 1}
+
+
+UNREADABLE = {
+    "two thoughts": delta(reasoning="a", reasoning_content="b"),
+    "content is a list": delta(content=["x"]),
+    "invalid UTF-8": b'data: {"choices":[{"index":0,"delta":{"content":"\xff"}}]}\n\n',
+}
+
+
+@pytest.mark.parametrize("strange", UNREADABLE.values(), ids=UNREADABLE.keys())
+def test_what_is_held_goes_out_before_what_cannot_be_read(strange: bytes) -> None:
+    answer = streamed([delta(content="a<thi"), strange, delta(content="b"), delta(finish="stop"), DONE])
+    before, _, after = answer.body.partition(strange)
+    assert (before.count(b'"a"'), before.count(b'"<thi"')) == (1, 1)
+    assert after == delta(content="b") + delta(finish="stop") + DONE
+
+
+@pytest.mark.parametrize("delta_", [b'"delta":null,', b""])
+def test_a_finish_chunk_without_a_delta_ends_its_choice_once(delta_: bytes) -> None:
+    finish = b'data: {"choices":[{"index":0,%b"finish_reason":"stop"}]}\n\n' % delta_
+    answer = streamed([delta(content="a<thi"), finish, DONE])
+    before = answer.body.removesuffix(finish + DONE).split(b"\n\n")[:-1]
+    assert [json.loads(frame[6:])["choices"][0]["delta"]["content"] for frame in before] == ["a", "<thi"]
+    assert answer.body.endswith(finish + DONE)
+    assert (answer.findings, answer.uninspected, answer.complete) == ({}, {}, True)
+
+
+def test_no_finish_reason_is_added_where_the_engines_own_may_have_gone_by_unread() -> None:
+    unread = delta(reasoning="a", reasoning_content="b", finish="stop")
+    answer = streamed([delta(content="a"), unread, DONE])
+    assert (answer.body, answer.findings) == (delta(content="a") + unread + DONE, {})
 
 
 def test_a_body_that_is_no_event_stream_goes_on_untouched_to_its_last_byte() -> None:
@@ -483,3 +584,36 @@ def test_findings_are_counted_over_all_choices() -> None:
     for index in range(3):
         exchange.data(delta(index=index, content="<think>"))
     assert findings(exchange) == {"boundary_token/stripped": 3}
+
+
+# ---------------------------------------------------------------------- between two reads
+
+
+@pytest.mark.parametrize("lost", [b"data: 1\n\n", b"no event\n\n", b"data: " + b"x" * 200], ids=["frame", "raw", "cap"])
+def test_a_comment_has_no_place_once_bytes_went_out_unread(lost: bytes) -> None:
+    exchange = opened(b'{"model":"m"}', route(limits=replace(Limits(), sse_line=150, sse_event=150)))
+    exchange.head(status=200, content_type="text/event-stream", content_encoding=None)
+    exchange.data(b": hi\n\n")
+    assert exchange.interruptible
+    exchange.data(lost)
+    assert not exchange.interruptible
+
+
+def test_the_first_choice_whose_text_waits_says_why() -> None:
+    exchange = opened(b'{"model":"m"}', route())
+    exchange.head(status=200, content_type="text/event-stream", content_encoding=None)
+    exchange.data(delta(content="a\n", index=0))
+    assert exchange.holding is None
+    exchange.data(delta(content="b\n</th", index=1))
+    assert exchange.holding == "marker"
+
+
+# ---------------------------------------------------------------------- usage
+
+
+@pytest.mark.parametrize(("told", "missing"), [(b"", True), (chunk([], usage={"total_tokens": 7}), False)])
+@pytest.mark.parametrize("done", [DONE, b""])
+def test_a_stream_that_was_asked_for_its_usage_owes_it_to_the_end(told: bytes, missing: bool, done: bytes) -> None:
+    request = {"stream": True, "stream_options": {"include_usage": True}}
+    answer = streamed([delta(content="a"), delta(finish="stop"), told, done], request=request)
+    assert answer.findings == ({"usage_missing/flagged": 1} if missing else {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -39,7 +40,7 @@ def fields(body: bytes) -> dict[str, Any]:
         b' {"choices" : [ { "index":0, "message":{"content":"a","n":1.10,"e":1E5} } ]\n}\n',
         b'{"choices":[{"message":{"content":"a"}}],"big":123456789012345678901234567890}',
         b'{"choices":[{"message":{"content":"caf\\u00e9 \\ud83d\\ude00 \\/"},"finish_reason":"stop","x":NaN}]}',
-        b'{"choices":[{"message":{"content":null,"tool_calls":[]},"finish_reason":"stop"}]}',
+        b'{"choices":[{"message":{"content":null,"tool_calls":null},"finish_reason":"stop"}]}',
         b'{"object":"error","message":"not a completion"}',
         b'{"error":{"message":"m","code":500}}',
     ],
@@ -102,6 +103,27 @@ def test_as_upstream_uses_the_engines_name_for_what_it_moves(sent: dict[str, str
     assert fields(answer.body) == {"role": "assistant", used: sent.get(used, "") + "t", "content": "c"}
 
 
+@pytest.mark.parametrize(
+    ("sent", "engine", "name"),
+    [
+        ({"reasoning_content": None}, "vllm", "reasoning_content"),
+        ({"reasoning": None}, "sglang", "reasoning"),
+        ({}, "sglang", "reasoning_content"),
+        ({}, "vllm", "reasoning"),
+    ],
+)
+def test_as_upstream_knows_the_engines_name_before_it_is_used(sent: dict[str, None], engine: str, name: str) -> None:
+    rules = replace(route(reasoning_field=ReasoningField.AS_UPSTREAM), engine=engine)
+    answer = plain(message(**sent, content="<think>t</think>c"), rules)
+    assert fields(answer.body) == {"role": "assistant", **sent, name: "t", "content": "c"}
+
+
+def test_an_answer_of_sound_alone_is_not_empty() -> None:
+    body = message(content=None, audio={"id": "a", "data": "AAA="})
+    assert (plain(body).body, plain(body).findings) == (body, {})
+    assert plain(message(content=None, audio=None)).findings == {"empty_response/flagged": 1}
+
+
 def test_reasoning_that_differs_between_the_two_names_goes_on_untouched() -> None:
     body = message(reasoning="a", reasoning_content="b", content="<think>c</think>")
     answer = plain(body)
@@ -154,7 +176,10 @@ def test_with_thinking_off_reasoning_alone_is_the_answer(
 def test_a_stop_string_as_stop_reason_is_no_answer() -> None:
     body = message(reasoning="42.").replace(b'"finish_reason":"stop"', b'"finish_reason":"stop","stop_reason":"END"')
     answer = plain(body, request=OFF)
-    assert (answer.said, answer.findings) == (("42.", ""), {"empty_response/flagged": 1})
+    assert (answer.said, answer.findings) == (
+        ("42.", ""),
+        {"empty_response/flagged": 1, "stop_in_reasoning/flagged": 1},
+    )
 
 
 def test_a_skipped_channel_is_said_again_as_content() -> None:
@@ -186,7 +211,7 @@ def test_raw_text_is_split_and_its_own_markers_are_no_finding() -> None:
 def test_a_half_of_a_character_alone_at_the_end_becomes_the_replacement_character() -> None:
     body = b'{"choices":[{"message":{"reasoning":"r\\ud83d","content":"a\\ud83d"},"finish_reason":"stop"}]}'
     answer = plain(body)
-    assert (answer.said, answer.findings) == (("r\ufffd", "a\ufffd"), {})
+    assert (answer.said, answer.findings) == (("r\ufffd", "a\ufffd"), {"unicode_replacement/flagged": 2})
 
 
 def test_a_half_of_a_character_inside_the_text_stays_as_it_is() -> None:
@@ -207,11 +232,12 @@ def test_the_report_stands_at_the_top_level() -> None:
     ("body", "rules", "counted"),
     [
         (message(content="<think>t</think>a"), {},
-         {"reasoning_leak/would_moved": 1, "boundary_token/would_stripped": 2}),
+         {"reasoning_leak/would_move": 1, "boundary_token/would_strip": 2}),
         (message(content="t</think>a"), {"starts_in": "reasoning"},
-         {"reasoning_leak/would_moved": 1, "boundary_token/would_stripped": 1}),
+         {"reasoning_leak/would_move": 1, "boundary_token/would_strip": 1}),
         (message(content="<think>t</think>a"), {"source": "text"}, {}),
-        (b'{"choices":[{"message":{"content":"a\\ud83d"},"finish_reason":"stop"}]}', {}, {}),
+        (b'{"choices":[{"message":{"content":"a\\ud83d"},"finish_reason":"stop"}]}', {},
+         {"unicode_replacement/flagged": 1}),
     ],
 )  # fmt: skip
 def test_observe_adds_the_report_that_was_asked_for_and_changes_nothing_else(
@@ -249,4 +275,4 @@ def test_what_is_only_observed_stays_where_it_was() -> None:
     body = message(content="a<think>t</think>b\n</think>c")
     modes = {"reasoning_leak": Mode.OBSERVE, "boundary_token": Mode.OBSERVE}
     answer = plain(body, route(findings=modes))
-    assert (answer.body, answer.findings) == (body, {"boundary_token/would_stripped": 1})
+    assert (answer.body, answer.findings) == (body, {"boundary_token/would_strip": 1})

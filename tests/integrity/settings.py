@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
-from gateway.integrity.pipeline import Piece, Pipeline
+from gateway.integrity.end_string import spellings
+from gateway.integrity.outlet import Piece
+from gateway.integrity.pipeline import Pipeline
 from gateway.integrity.setting import Setting
 from gateway.integrity.tally import Tally
 from gateway.limits import Limits
 from gateway.policy import Profile, policy_for
 from gateway.rulebook.compile import compile_dialect
 from gateway.rulebook.load import load_rulebook
+from gateway.rulebook.openings import Opening
 from gateway.streams.grammar import Grammar
 
 LIMITS = Limits()
@@ -34,7 +37,10 @@ def setting(
     thinking_off: bool = False,
     wanted: bool = False,
     hidden: bool = False,
+    unsent: bool = False,
     promotable: bool = True,
+    openings: tuple[Opening, ...] = (),
+    end_string: str | None = None,
     limits: Limits = LIMITS,
     **policy: object,
 ) -> Setting:
@@ -46,9 +52,12 @@ def setting(
         thinking_off=thinking_off,
         wanted=wanted,
         hidden=hidden,
+        unsent=unsent,
         promotable=promotable,
         policy=policy_for(profile, **policy),
         limits=limits,
+        openings=openings,
+        end_strings=spellings(end_string, ["</think>"]),
     )
 
 
@@ -73,10 +82,11 @@ class Run:
         self.sent += pieces
         return self
 
-    def finish(self, reason: str = "stop") -> Run:
+    def finish(self, reason: str = "stop", *, stop_string: bool = False) -> Run:
         """The end, by a finish reason."""
         ended = {"stopped": reason in ("stop", "tool_calls"), "length": reason == "length"}
-        return self.take(self.pipeline.finish(**ended, promotable=reason == "stop"))
+        ended |= {"promotable": reason == "stop" and not stop_string, "stop_string": stop_string}
+        return self.take(self.pipeline.finish(**ended, looped=reason == "repetition"))
 
     @property
     def said(self) -> tuple[str, str]:

@@ -210,3 +210,14 @@ def test_each_stream_is_counted_by_what_became_of_it(hold: bool, ops: list[Op], 
     dedup = stage(hold=hold, cap=6)
     run(dedup, ops)
     assert dedup.counts == counts
+
+
+@pytest.mark.parametrize("hold", [True, False])
+def test_content_waits_only_where_a_repeat_would_be_suppressed(hold: bool) -> None:
+    dedup = stage(hold=hold)
+    dedup.reasoning("Hi.")
+    assert not dedup.waiting
+    dedup.content("Hi")
+    assert dedup.waiting is hold
+    dedup.content(" there")
+    assert not dedup.waiting

@@ -143,3 +143,14 @@ def test_the_cost_of_a_long_window_does_not_grow_with_its_square() -> None:
     for _ in range(2000):
         window.take("a")
     assert Counting.looks == 0
+
+
+def test_a_hold_waits_from_the_first_text_to_the_decision() -> None:
+    promotion, window = Promotion(cap=3, hold=True), start(cap=9)
+    assert (promotion.waiting, window.waiting) == (False, False)
+    promotion.take("a")
+    window.take("t")
+    assert (promotion.waiting, window.waiting) == (True, True)
+    promotion.release()
+    window.release()
+    assert (promotion.waiting, window.waiting) == (False, False)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from gateway.findings import Finding
 from gateway.integrity.setting import Setting
 from gateway.limits import Limits
 from gateway.policy import Dedup, Mode, Profile
+from gateway.rulebook.compile import compile_dialect
+from gateway.rulebook.dialect import Dialect, Header, HeaderRule, Kind, Target, Thought
 from tests.integrity.settings import C, R, Run, setting
 
 OBSERVE, REPAIR = Profile.OBSERVE, Profile.REPAIR
@@ -114,7 +118,7 @@ def test_an_answer_in_the_reasoning_field_stays_there_where_that_is_observed() -
     assert done.said == ("r</think>a", "")
     assert done.counted == {
         "boundary_token/stripped": 1,
-        "answer_in_reasoning/would_moved": 1,
+        "answer_in_reasoning/would_move": 1,
         "empty_response/flagged": 1,
     }
 
@@ -140,7 +144,7 @@ def test_another_role_that_is_only_observed_stays_in_its_field(field: int) -> No
     text = "Hi.<|end|><|start|>user<|message|>More?"
     done = run(setting("harmony", profile=OBSERVE), (text, "") if field == 0 else ("", text))
     assert done.said[field] == text
-    assert done.counted["role_token/would_suppressed"] == 1
+    assert done.counted["role_token/would_suppress"] == 1
 
 
 @pytest.mark.parametrize("profile", [Profile.FULL, OBSERVE])
@@ -182,7 +186,7 @@ def test_a_reasoning_field_beside_raw_text_is_reasoning() -> None:
         (f"Reply.{RE}\n{ME}", "stop", ("Reply.\n", "Reply.\n")),  # row 4
         (f"Reply.{RE}<|close|>mes", "stop", ("Reply.<|close|>mes", "Reply.")),  # row 6
         (f"Reply.{RE}<|close|>mes", "length", ("Reply.<|close|>mes", "")),  # row 7
-        (f"I quote {RE} here", "stop", ("I quote  here", "")),  # row 12
+        (f"I quote {RE} here", "stop", (f"I quote {RE} here", "")),  # contract rule 3, against row 12
         ("Reply.", "stop", ("Reply.", "")),  # row 17
     ],
 )
@@ -204,7 +208,7 @@ def test_an_observed_replay_is_counted_and_not_sent() -> None:
     text = f"Reply.{RE}"
     done = run(setting("kimi_k3", profile=OBSERVE), (text, ""))
     assert done.said == (text, "")
-    assert done.counted["answer_in_reasoning/would_replayed"] == 1
+    assert done.counted["answer_in_reasoning/would_replay"] == 1
 
 
 def test_a_thought_over_the_cap_is_not_replayed_and_says_so() -> None:
@@ -250,7 +254,7 @@ def test_reasoning_is_promoted_only_where_it_is_all_there_is(
 def test_an_observed_promotion_is_not_late_and_the_answer_counts_as_empty() -> None:
     watched = Run(setting(profile=OBSERVE, thinking_off=True))
     assert [watched.pipeline.push("4", ""), watched.pipeline.push("2.", "")] == [None, None]
-    assert watched.finish().counted == {"answer_in_reasoning/would_promoted": 1, "empty_response/flagged": 1}
+    assert watched.finish().counted == {"answer_in_reasoning/would_promote": 1, "empty_response/flagged": 1}
     assert watched.sent == []
 
 
@@ -277,7 +281,7 @@ def test_a_refusal_lets_the_reasoning_go_as_reasoning_and_is_an_answer() -> None
         ({"wanted": True, "findings": {"duplicate_suppressed": Mode.OFF}}, ["Say hi."], "stop", "Say hi.",
          {"duplicate_suspect/kept": 1}),
         ({"wanted": True, "profile": OBSERVE}, ["Say hi."], "stop", "Say hi.",
-         {"duplicate_suppressed/would_suppressed": 1}),
+         {"duplicate_suppressed/would_suppress": 1}),
         ({"wanted": True}, ["Say hi."], "length", "Say hi.", {"truncated/flagged": 1}),
         ({"wanted": True}, ["Say"], "stop", "Say", {}),
         ({"wanted": True}, ["Say hi.!"], "stop", "Say hi.!", {}),
@@ -448,3 +452,112 @@ def test_a_half_that_is_held_at_the_end_becomes_the_replacement_character(end: s
 def test_nothing_is_read_without_a_grammar_but_repeats_are_still_seen() -> None:
     done = run(setting("none", wanted=True, starts_open=True, profile=REPAIR), ("<think>r", ""), ("", "<think>r"))
     assert (done.said, done.counted) == (("<think>r", ""), {"duplicate_suppressed/suppressed": 1})
+
+
+# ---------------------------------------------------------------------- turn headers, tokens without a thought
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "counted"),
+    [
+        ("chatml_turns", "<|im_start|>assistant\nHi.", {"special_token/stripped": 1}),
+        ("harmony", "<|channel|>final<|message|>Hi.", {"boundary_token/stripped": 1}),
+    ],
+)
+def test_a_turns_header_is_a_special_token_and_a_channels_header_a_boundary(
+    name: str, text: str, counted: dict[str, int]
+) -> None:
+    given = setting(name) if name == "harmony" else replace(setting(), grammar=compile_dialect(TURNS))
+    done = run(given, ("", text))
+    assert (done.said, done.counted) == (("", "Hi."), counted)
+
+
+TURNS = Dialect(
+    name="turns",
+    summary="a tag dialect whose turns have headers",
+    kind=Kind.TAG,
+    aliases={},
+    thoughts=(Thought(open=("<think>",), close=("</think>",)),),
+    end_of_turn=("<|im_end|>",),
+    header=Header(
+        open=("<|im_start|>",),
+        close="\n",
+        rules=(HeaderRule(text="assistant", to=Target.ANSWER), HeaderRule(text="user", to=Target.FOREIGN)),
+    ),
+)
+
+
+def test_another_roles_turn_is_a_role_token_and_its_header_a_special_one() -> None:
+    done = run(replace(setting(), grammar=compile_dialect(TURNS)), ("", "Hi.<|im_end|>\n<|im_start|>user\nMore?"))
+    assert done.said[1].rstrip() == "Hi."
+    assert done.counted == {"special_token/stripped": 2, "role_token/suppressed": 1}
+
+
+@pytest.mark.parametrize(
+    ("mode", "said", "action"),
+    [(Mode.ENFORCE, "\n\nHi.", "stripped"), (Mode.OBSERVE, "</think>\n\nHi.", "would_strip")],
+)
+def test_in_raw_text_a_closer_without_a_thought_is_a_finding(mode: Mode, said: str, action: str) -> None:
+    done = run(setting(raw=True, findings={Finding.BOUNDARY_TOKEN: mode}), ("", "</think>\n\nHi."))
+    assert (done.said, done.counted) == (("", said), {f"boundary_token/{action}": 1})
+    assert run(setting(raw=True), ("", "<think>t</think>Hi.")).counted == {}
+
+
+# ---------------------------------------------------------------------- a client that asked for no reasoning
+
+
+def test_a_leaked_thought_is_hidden_from_a_client_that_asked_for_no_reasoning() -> None:
+    done = run(setting(unsent=True, hidden=True), ("", "<think>secret</think>Hi."))
+    assert (done.said, done.counted) == (("", "Hi."), {"reasoning_leak/hidden": 1, "boundary_token/stripped": 2})
+    assert done.tally.characters_suppressed == len("secret")
+
+
+def test_what_raw_text_says_in_a_thought_is_hidden_from_such_a_client_too() -> None:
+    assert run(setting(raw=True, unsent=True, hidden=True), ("", "<think>secret</think>Hi.")).said == ("", "Hi.")
+
+
+def test_reasoning_that_the_engine_sends_all_the_same_is_the_engines_business() -> None:
+    assert run(setting(unsent=True, hidden=True), ("t", ""), ("", "Hi.")).said == ("t", "Hi.")
+
+
+# ---------------------------------------------------------------------- the end of the thinking budget, and holds
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_the_end_string_is_no_text_at_the_end_of_the_thought(raw: bool) -> None:
+    given = setting(raw=raw, end_string="Time is up.</think>")
+    split = [("I add. Time ", ""), ("is up.", ""), ("", "42")]
+    deltas = [("", "<think>I add. Time is up.</think>42")] if raw else split
+    done = run(given, *deltas)
+    assert (done.said, done.counted) == (("I add. ", "42"), {"boundary_token/stripped": 1})
+
+
+def test_an_end_string_with_its_closer_at_the_head_of_the_content_is_no_text() -> None:
+    done = run(setting(end_string="Time is up.</think>"), ("I add.", ""), ("", "Time is up.</think>\n\n42"))
+    assert done.said[1].lstrip() == "42"
+    assert done.counted == {"boundary_token/stripped": 2}
+
+
+@pytest.mark.parametrize(
+    ("given", "delta", "cause"),
+    [
+        (setting(starts_open=True), ("", "t"), "unknown_start"),
+        (setting(), ("", "a <"), None),  # said in part: `a ` went out, `<` waits
+        (setting(), ("t <", ""), None),
+        (setting(wanted=True), ("t", "t"), "dedup"),
+        (setting(thinking_off=True), ("t", ""), "promote"),
+        (setting("none"), ("t", "a"), None),
+        (setting(end_string="Time"), ("Ti", ""), "end_string"),
+    ],
+)
+def test_why_something_waits_is_a_cause_of_the_declared_holds(
+    given: Setting, delta: tuple[str, str], cause: str | None
+) -> None:
+    pipeline = Run(given).push(delta).pipeline
+    assert pipeline.holding == (cause or ("marker" if "<" in "".join(delta) else None))
+
+
+def test_long_answers_are_noted_in_bounded_memory() -> None:
+    deltas = [("word ", "")] * 1000 + [("", "other ")] * 1000
+    done = Run(setting(limits=Limits(repetition=100))).push(*deltas).finish("length")
+    assert done.counted["degenerate/flagged"] == 1

@@ -30,16 +30,21 @@ def answers(draw: st.DrawFn) -> tuple[str, list[tuple[str, str]]]:
     return name, [pair for pair in draw(pairs) if any(pair)]
 
 
+_FLAGS = ("starts_open", "thinking_off", "wanted", "hidden", "unsent")
+
+
 @st.composite
 def settings(draw: st.DrawFn, name: str, profile: Profile) -> Setting:
     """Any setting of a split answer in that dialect."""
-    flags: dict[str, Any] = {flag: draw(st.booleans()) for flag in ("starts_open", "thinking_off", "wanted", "hidden")}
+    flags: dict[str, Any] = {flag: draw(st.booleans()) for flag in _FLAGS}
     return Setting(
         grammar=compile_dialect(DIALECTS[name]),
         raw=False,
         promotable=DIALECTS[name].promote,
         policy=policy_for(profile),
         limits=draw(st.sampled_from([LIMITS, TIGHT])),
+        openings=(),
+        end_strings=(),
         **flags,
     )
 
@@ -96,7 +101,8 @@ def test_an_answer_that_breaks_off_loses_nothing_and_suppresses_no_repeat(
 def test_text_without_a_marker_is_never_made_again(name: str) -> None:
     run = Run(Setting(
         grammar=compile_dialect(DIALECTS[name]), raw=False, starts_open=False, thinking_off=False, wanted=False,
-        hidden=False, promotable=True, policy=policy_for(Profile.FULL), limits=LIMITS,
+        hidden=False, unsent=False, promotable=True, policy=policy_for(Profile.FULL), limits=LIMITS, openings=(),
+        end_strings=(),
     ))  # fmt: skip
-    deltas = [("So", ""), (" I add", ""), ("", "It"), ("", " is 4."), ("", "\n\nDone.")]
+    deltas = [("So", ""), (" I add", ""), ("", "Ok"), ("", ": 4."), ("", "\n\nDone.")]
     assert [run.pipeline.push(*delta) for delta in deltas] == [None] * len(deltas)

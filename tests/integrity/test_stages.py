@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.events import CONTENT, REASONING
-from gateway.integrity.stages import dedup_of, promotion_of, reader_of, suppressible, unknown_start_of
+from gateway.integrity.stages import dedup_of, end_string_of, promotion_of, reader_of, suppressible, unknown_start_of
 from gateway.limits import Limits
 from gateway.policy import Dedup, Mode, Profile
 from tests.integrity.settings import setting
@@ -99,3 +99,15 @@ def test_the_comparison_follows_the_policy() -> None:
         stage.content("\nr\n")
         assert stage.settle(stopped=True)[1] == suppressed
     assert counts["checked"] == 3
+
+
+def test_the_end_string_is_looked_for_where_the_route_names_one() -> None:
+    assert end_string_of(setting()) is None
+    stage = end_string_of(setting(end_string="Done.</think>", limits=Limits(marker_run=2)))
+    assert stage is not None
+    assert (stage.reasoning("a Done. "), stage.reasoning(" ")) == ("a ", "Done.  ")  # two blanks are the cap
+
+
+def test_an_engine_that_was_asked_for_no_reasoning_sends_none_before_the_content() -> None:
+    assert unknown_start_of(setting(starts_open=True)) is not None
+    assert unknown_start_of(setting(starts_open=True, unsent=True, hidden=True)) is None

@@ -18,8 +18,8 @@ def tally(profile: Profile = Profile.FULL, **modes: Mode) -> Tally:
     ("profile", "modes", "action", "done"),
     [
         (Profile.FULL, {}, "moved", "moved"),
-        (Profile.OBSERVE, {}, "moved", "would_moved"),
-        (Profile.FULL, {"reasoning_leak": Mode.OBSERVE}, "moved", "would_moved"),
+        (Profile.OBSERVE, {}, "moved", "would_move"),
+        (Profile.FULL, {"reasoning_leak": Mode.OBSERVE}, "moved", "would_move"),
         (Profile.FULL, {"reasoning_leak": Mode.OFF}, "moved", None),
         (Profile.OBSERVE, {"reasoning_leak": Mode.OFF}, "moved", None),
         (Profile.OBSERVE, {}, "flagged", "flagged"),  # nothing is done in any mode
@@ -33,6 +33,26 @@ def test_an_action_is_counted_as_what_was_done_or_would_have_been(
     counted = tally(profile, **modes)
     counted.add(Finding.REASONING_LEAK, action)
     assert [row.action for row in counted.rows] == ([done] if done else [])
+
+
+@pytest.mark.parametrize(
+    ("action", "undone"),
+    [
+        ("moved", "would_move"),
+        ("stripped", "would_strip"),
+        ("promoted", "would_promote"),
+        ("replayed", "would_replay"),
+        ("suppressed", "would_suppress"),
+        ("split", "would_split"),
+        ("hidden", "would_hide"),
+        ("added", "would_add"),
+        ("emptied", "would_empty"),
+    ],
+)
+def test_what_is_not_done_has_the_base_form_of_its_action(action: str, undone: str) -> None:
+    counted = tally(Profile.OBSERVE)
+    counted.add(Finding.REASONING_LEAK, action)
+    assert [row.action for row in counted.rows] == [undone]
 
 
 def test_equal_findings_are_one_row() -> None:

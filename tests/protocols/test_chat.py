@@ -9,8 +9,10 @@ import pytest
 
 from gateway.errors import ClientFault, EngineTimeout
 from gateway.events import CONTENT, REASONING, REPLAY
+from gateway.limits import Limits
 from gateway.protocols.chat import Chat
-from gateway.protocols.protocol import NotThisProtocol, Part
+from gateway.protocols.protocol import UNSAID, HistoryRule, NotThisProtocol, Part
+from gateway.streams.jsonscan import member
 
 CHAT = Chat()
 BOTH = ("reasoning", "reasoning_content")
@@ -31,8 +33,9 @@ def part(delta: bytes, **choice: Any) -> Part:
 
 
 def rewritten(data: bytes, *pieces: tuple[str, str], names: tuple[str, ...] = BOTH) -> list[bytes]:
-    """The events that say `pieces` in stead of the first part's text."""
-    return CHAT.rewrite(CHAT.decode_event(data), {0: list(pieces)}, names)
+    """What says `pieces` in stead of the first part's text: events of our own, and the chunk if anything is left."""
+    own, chunk = CHAT.rewrite(CHAT.decode_event(data), {0: list(pieces)}, names)
+    return own if chunk is None else [*own, chunk]
 
 
 # ---------------------------------------------------------------------- in
@@ -72,6 +75,8 @@ def test_the_text_of_a_delta_is_read_under_either_name(
         (b'{"function_call":{"name":"f"}}', True, False),
         (b'{"refusal":"I cannot."}', False, True),
         (b'{"refusal":null}', False, False),
+        (b'{"audio":{"data":"AAA="}}', False, True),
+        (b'{"audio":null}', False, False),
     ],
 )
 def test_calls_and_refusals_are_told_from_null_members(delta: bytes, tools: bool, refusal: bool) -> None:
@@ -92,6 +97,15 @@ def test_calls_and_refusals_are_told_from_null_members(delta: bytes, tools: bool
 def test_the_end_of_a_choice_is_its_finish_reason(choice: dict[str, Any], finish: str | None, stop_reason: Any) -> None:
     found = part(b"{}", **choice)
     assert (found.finish, found.stop_reason) == (finish, stop_reason)
+
+
+@pytest.mark.parametrize("choice", [b'"delta":null,', b"", b'"message":null,"text":null,'])
+def test_a_choice_without_a_delta_says_nothing_but_its_end(choice: bytes) -> None:
+    data = b'{"choices":[{%b"finish_reason":"stop"}]}' % choice
+    [found] = CHAT.decode_event(data).parts
+    assert (found.reasoning, found.content, found.tools, found.finish) == ("", "", False, "stop")
+    own = b'{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"a"},"logprobs":null,'
+    assert rewritten(data, (CONTENT, "a")) == [own + b'"finish_reason":null}]}', data]
 
 
 def test_choices_are_told_by_index_and_place() -> None:
@@ -148,7 +162,9 @@ def test_a_number_that_is_no_json_number_makes_a_message_odd_and_no_more() -> No
         (b'{"choices":[7]}', "no chat completion"),
         (b'{"choices":["delta"]}', "no chat completion"),
         (b'{"choices":[{"text":"a"}]}', "no chat completion"),
-        (b'{"choices":[{"delta":null}]}', "no chat completion"),
+        (b'{"choices":[{"message":{"content":"a"}}]}', "no chat completion"),
+        (b'{"choices":[{"delta":null,"text":"a"}]}', "no chat completion"),
+        (b'{"choices":[{"delta":0}]}', "no chat completion"),
         (b'{"choices":[{"delta":{"content":["a"]}}]}', "no chat completion"),
         (b'{"choices":[{"delta":{"reasoning":{"a":1}}}]}', "no chat completion"),
         (b'{"choices":[{"delta":{"reasoning":"a","reasoning_content":"b"}}]}', "no chat completion"),
@@ -217,6 +233,38 @@ def test_a_plain_body_is_renamed_too() -> None:
     assert CHAT.rename(CHAT.decode_body(body), ("reasoning_content",)) == (
         b'{"choices":[{"message":{"content":"b","reasoning_content":"a"}}]}'
     )
+
+
+@pytest.mark.parametrize(
+    ("delta", "names"),
+    [
+        (b'{"content":"a"}', ()),
+        (b'{"reasoning_content":null,"content":"a"}', ("reasoning_content",)),
+        (b'{"reasoning":"a"}', ("reasoning",)),
+        (b'{"reasoning_content":"","reasoning":null}', BOTH),
+    ],
+)
+def test_the_engine_shows_the_name_of_the_reasoning_with_text_or_without(delta: bytes, names: tuple[str, ...]) -> None:
+    assert CHAT.names_shown(part(delta)) == names
+
+
+TOKENS = b'"logprobs":{"content":[]},"x":1.10,"token_ids":[5]'
+
+
+@pytest.mark.parametrize("holder", [b"delta", b"message"])
+def test_what_spells_out_the_text_of_a_choice_is_taken_out_and_every_other_byte_stays(holder: bytes) -> None:
+    data = b'{"choices":[{"%b":{"content":"a"},%%b},{"%b":{},%b}],"token_ids":[7]}' % (holder, holder, TOKENS)
+    decode = CHAT.decode_event if holder == b"delta" else CHAT.decode_body
+    message, taken = CHAT.without_tokens(decode(data % TOKENS), [0])
+    assert message.data == data % b'"x":1.10'
+    assert taken == {"logprobs": 1, "token_ids": 1}
+    assert message.parts[0].content == "a"
+
+
+def test_a_choice_that_shows_no_tokens_is_left_alone() -> None:
+    message = CHAT.decode_event(event(b'{"content":"a"}'))
+    assert CHAT.without_tokens(message, [0]) == (message, {})
+    assert CHAT.without_tokens(message, [])[0] is message
 
 
 # ---------------------------------------------------------------------- frames with other text
@@ -357,6 +405,22 @@ def test_our_own_events_stand_alone_where_no_chunk_came() -> None:
     assert CHAT.report_event(None, {"a": 1}) == b'{"object":"chat.completion.chunk","choices":[],"integrity":{"a":1}}'
 
 
+def test_the_head_of_a_long_answer_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+
+    def counting(data: bytes, path: tuple[str | int, ...]) -> tuple[int, int] | None:
+        nonlocal looks
+        looks += 1
+        return member(data, path)
+
+    monkeypatch.setattr("gateway.protocols.chat.member", counting)
+    like = CHAT.decode_event(event(b'{"content":"x"}'))
+    own, _ = CHAT.rewrite(like, {0: [(REPLAY, "a")] * 50}, BOTH)
+    own += [CHAT.text_event(like, 0, CONTENT, "a", BOTH), CHAT.finish_event(like, 0, "stop")]
+    assert [each.startswith(OURS) for each in own] == [True] * 51
+    assert looks == 3
+
+
 @pytest.mark.parametrize("channel", [CONTENT, REPLAY])
 def test_a_replay_is_content(channel: str) -> None:
     delta = json.loads(CHAT.text_event(None, 0, channel, "t", BOTH))["choices"][0]["delta"]
@@ -379,3 +443,59 @@ def test_an_error_has_the_shape_of_the_protocol(error: Any, kind: str, code: str
 def test_the_facts_of_a_request_are_those_of_chat() -> None:
     assert CHAT.facts({"model": "m"}).model == "m"
     assert (CHAT.name, CHAT.done) == ("chat", b"[DONE]")
+
+
+# ---------------------------------------------------------------------- empty lists of calls, usage, stop strings
+
+
+@pytest.mark.parametrize("names", [BOTH, ("reasoning",), None])
+def test_an_empty_list_of_tool_calls_is_taken_out_and_every_other_byte_stays(names: tuple[str, ...] | None) -> None:
+    data = event(b'{"content":"a","tool_calls":[ ],"x":1.10}')
+    assert CHAT.rename(CHAT.decode_event(data), names) == event(b'{"content":"a","x":1.10}')
+    assert CHAT.rename(CHAT.decode_event(event(b'{"content":"a"}')), names) is None
+
+
+def test_it_is_taken_out_of_every_choice_beside_the_new_name_of_the_reasoning() -> None:
+    body = b'{"choices":[{"message":{"reasoning":"r","tool_calls":[]}},{"message":{"tool_calls":[],"content":"a"}}]}'
+    expected = b'{"choices":[{"message":{"reasoning_content":"r"}},{"message":{"content":"a"}}]}'
+    renamed = CHAT.rename(CHAT.decode_body(body), ("reasoning_content",))
+    assert renamed is not None
+    assert json.loads(renamed) == json.loads(expected)
+
+
+def test_it_goes_with_the_text_that_is_written_anew_and_does_not_keep_a_frame() -> None:
+    data = event(b'{"content":"<think>","tool_calls":[]}')
+    assert rewritten(data, (CONTENT, "a")) == [event(b'{"content":"a"}')]
+    assert rewritten(event(b'{"content":"<think>","tool_calls":[]}').replace(b'"logprobs":null', b'"x":null')) == []
+
+
+@pytest.mark.parametrize("members", [b'{"tool_calls":null}', b'{"tool_calls":[{"index":0}]}', b"{}"])
+def test_no_other_value_is_an_empty_list_of_tool_calls(members: bytes) -> None:
+    assert not part(members).no_calls
+
+
+@pytest.mark.parametrize(
+    ("top", "told"),
+    [(b',"usage":{"total_tokens":7}', True), (b',"usage":null', False), (b"", False)],
+)
+def test_a_frame_tells_the_usage_when_it_has_one(top: bytes, told: bool) -> None:
+    assert CHAT.has_usage(CHAT.decode_event(event(b"{}", top=top))) is told
+
+
+@pytest.mark.parametrize(
+    ("choice", "stop_reason"),
+    [
+        ({"finish_reason": "stop", "matched_stop": "END"}, "END"),  # SGLang
+        ({"finish_reason": "stop", "matched_stop": 2}, 2),
+        ({"finish_reason": "stop", "stop_reason": None, "matched_stop": "END"}, None),
+        ({"finish_reason": "stop"}, UNSAID),
+    ],
+)
+def test_the_stop_reason_has_two_names_or_none(choice: dict[str, Any], stop_reason: Any) -> None:
+    assert part(b"{}", **choice).stop_reason == stop_reason
+
+
+def test_the_history_is_shaped_by_the_rule_that_is_given() -> None:
+    rule = HistoryRule(keep="strip", field=None, grammar=None, repair_arguments=True, limits=Limits())
+    body = b'{"messages":[{"role":"assistant","content":"a","reasoning":"r"}]}'
+    assert CHAT.shape_history(body, rule) == (b'{"messages":[{"role":"assistant","content":"a"}]}', {"stripped": 1})

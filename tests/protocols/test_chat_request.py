@@ -41,7 +41,7 @@ from gateway.protocols.chat_request import chat_facts, thinking
     ],
 )
 def test_thinking_is_on_off_or_unknown(request_: dict[str, Any], state: str) -> None:
-    assert thinking(request_) == state
+    assert thinking(request_)[0] == state
     assert chat_facts(request_).thinking == state
 
 
@@ -121,3 +121,44 @@ def test_an_answer_that_has_to_follow_a_schema_or_a_call_is_constrained(
 def test_model_and_stream_have_their_types(request_: dict[str, Any], model: str | None, stream: bool) -> None:
     facts = chat_facts(request_)
     assert (facts.model, facts.stream) == (model, stream)
+
+
+@pytest.mark.parametrize(
+    ("request_", "structured"),
+    [
+        ({}, False),
+        ({"response_format": {"type": "text"}}, False),
+        ({"response_format": {"type": "json_object"}}, True),
+        ({"response_format": {"type": "json_schema", "json_schema": {}}}, True),
+        ({"guided_json": {}}, True),
+        ({"structured_outputs": {"json": {}}}, True),
+        ({"structured_outputs": {"json_object": True}}, True),
+        ({"structured_outputs": {"json_object": False, "regex": "a"}}, False),
+        ({"structured_outputs": None, "guided_choice": ["a"]}, False),
+    ],
+)
+def test_an_answer_that_was_promised_to_be_json_is_structured(request_: dict[str, Any], structured: bool) -> None:
+    assert chat_facts(request_).structured is structured
+
+
+@pytest.mark.parametrize(
+    ("stop", "stops"),
+    [(None, ()), ("", ()), ("a", ("a",)), (["a", "", "b"], ("a", "b")), ([1, None], ()), ({"a": 1}, ())],
+)
+def test_stop_strings_come_alone_or_in_a_list(stop: Any, stops: tuple[str, ...]) -> None:
+    assert chat_facts({"stop": stop}).stops == stops
+
+
+@pytest.mark.parametrize(
+    ("options", "wants"),
+    [({"include_usage": True}, True), ({"include_usage": False}, False), ({"include_usage": 1}, False), (None, False)],
+)
+def test_a_stream_may_be_asked_for_its_usage(options: Any, wants: bool) -> None:
+    assert chat_facts({"stream_options": options}).wants_usage is wants
+
+
+def test_the_thinking_decision_names_the_member_that_decided() -> None:
+    request_ = {"chat_template_kwargs": {"enable_thinking": False}, "reasoning_effort": "high"}
+    assert thinking(request_) == ("off", "chat_template_kwargs.enable_thinking is False")
+    assert thinking({"reasoning": {"effort": "none"}}) == ("off", "reasoning.effort is none")
+    assert thinking({}) == ("unknown", "no member says it")

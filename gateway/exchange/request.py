@@ -1,0 +1,46 @@
+"""The request as the engine gets it: only in profile full, each change counted (contract section 5, requests)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gateway.exchange.route import RouteRules
+from gateway.findings import Finding
+from gateway.integrity.tally import Tally
+from gateway.policy import Policy, Profile
+from gateway.protocols.protocol import HistoryRule, WireProtocol
+from gateway.rulebook.compile import compile_dialect
+
+ENGINE_FIELD: Final[Mapping[str, str]] = {"vllm": "reasoning", "sglang": "reasoning_content"}
+"""The member an engine's templates read in an assistant turn: vLLM >= 0.16, SGLang 0.5 (reference/vllm.md 3.3)."""
+
+
+def shaped_request(body: bytes, *, protocol: WireProtocol, rules: RouteRules, policy: Policy, tally: Tally) -> bytes:
+    """The body to send; the same object when nothing is changed. A fault of ours leaves the request as it came."""
+    if policy.profile is not Profile.FULL or policy.history == "leave":
+        return body
+    try:
+        shaped, done = protocol.shape_history(body, _rule(rules, policy))
+    except Exception:  # the fence (contract rule 7): the engine answers what the client sent
+        tally.uninspected["request_internal"] += 1
+        return body
+    for _ in range(done.pop("arguments_invalid", 0)):
+        tally.add(Finding.TOOL_ARGS_INVALID, "emptied", where="request")
+    tally.request.update(+done)
+    return shaped
+
+
+def _rule(rules: RouteRules, policy: Policy) -> HistoryRule:
+    """`auto` is the family's rule; a family without one keeps its reasoning."""
+    dialect = rules.dialect
+    keep = policy.history
+    if keep == "auto":
+        keep = dialect.history if dialect and dialect.history != "leave" else "keep"
+    return HistoryRule(
+        keep=keep,
+        field=ENGINE_FIELD.get(rules.engine),
+        grammar=compile_dialect(dialect) if dialect else None,
+        repair_arguments=policy.enforces(Finding.TOOL_ARGS_INVALID),
+        limits=rules.limits,
+    )
