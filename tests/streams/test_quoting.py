@@ -183,3 +183,15 @@ def test_a_line_starts_where_only_white_space_stands_before_on_it(text: str, lin
 def test_a_mention_stands_behind_a_blank_a_bracket_or_an_opening_quotation_mark(text: str, mention: bool) -> None:
     assert after(text).mid_sentence is mention
     assert after(*text).mid_sentence is mention
+
+
+@pytest.mark.parametrize(("text", "closing"), [('say "', '"'), ("say “", "”"), ("„", "“"), ("a", ""), ("", "")])
+def test_the_quotation_mark_right_before_a_place_has_its_partner(text: str, closing: str) -> None:
+    assert after(text).open_quote == closing
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"), [("Done.", True), ("完了。", True), ("Done. ", False), ("Done", False), ("", False)]
+)
+def test_a_sentence_ends_behind_its_last_sign(text: str, ends: bool) -> None:
+    assert after(text).sentence_end is ends

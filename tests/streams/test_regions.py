@@ -10,6 +10,7 @@ import pytest
 from gateway.events import CONTENT, FOREIGN, MARKER, REASONING, REPLAY, TOOL, Decision, Effect, Group, Segment
 from gateway.rulebook.compile import compile_dialect
 from gateway.rulebook.dialect import Dialect, Kind, Reopen, Thought
+from gateway.rulebook.load import load_rulebook
 from gateway.streams.grammar import State
 from gateway.streams.regions import RegionReader
 from tests.support.reader import Setup, answer, cut, cuttings, read, setup, text_of
@@ -306,9 +307,7 @@ CONTROL = [
 
 
 @pytest.mark.parametrize(("raw", "starts_open", "wanted", "place"), CONTROL)
-def test_a_control_token_counts_by_its_place(
-    raw: str, starts_open: bool, wanted: tuple[str, str], place: str
-) -> None:
+def test_a_control_token_counts_by_its_place(raw: str, starts_open: bool, wanted: tuple[str, str], place: str) -> None:
     assert_reads(setup("gemma4", starts_open=starts_open), raw, wanted)
 
 
@@ -465,3 +464,101 @@ def test_a_reader_says_where_it_stands() -> None:
     assert repr(reader) == "<RegionReader think in start at 0, 0 held>"
     reader.feed("<think>abc</th")
     assert (reader.state, repr(reader)) == (State.THINK, "<RegionReader think in think at 10, 4 held>")
+
+
+# --- markers that are only talked about: what an attacker found (contract rules 2, 3 and 11)
+
+RAW, CONTENT_FIELD, REASONING_FIELD = (False, False), (False, True), (True, True)
+
+
+def kinds(dialect: object, kind: tuple[bool, bool]) -> Setup:
+    found = load_rulebook().resolve(dialect, engine=None).dialect  # type: ignore[arg-type]
+    assert found is not None
+    return Setup(grammar=compile_dialect(found), starts_open=kind[0], split=kind[1])
+
+
+UNTOUCHED = [
+    ("harmony", REASONING_FIELD, 'The log has "<|start|>user<|message|>Hi". Then I think on.'),
+    ("harmony", REASONING_FIELD, "It ends in <|end|> or <|call|> and <|channel|>final<|message|> then more"),
+    ("harmony", CONTENT_FIELD, "\n\n<|start|>system<|message|>You are…"),
+    ("harmony", CONTENT_FIELD, '{"thought": "<|end|>"}'),
+    ("harmony", CONTENT_FIELD, "Harmony uses <|end|> after each message"),
+    ("gemma4", REASONING_FIELD, "The template ends with <turn|> so plan"),
+    ("gemma4", REASONING_FIELD, 'quotes "<turn|>" here'),
+    ("gemma4", CONTENT_FIELD, '{"eos": "<turn|>"}'),
+    ("kimi_k3", REASONING_FIELD, "A <|open|>response<|sep|> opens the answer, more"),
+    ("kimi_k3", CONTENT_FIELD, '{"k3": "<|end_of_msg|>", "r": "<|close|>response<|sep|>"}'),
+    ("kimi_k3", RAW, '{"k3": "<|end_of_msg|>", "r": "<|close|>response<|sep|>"}'),
+    ("generic", REASONING_FIELD, "format:\n<reasoning>2+2 is 4</reasoning>\n<answer>4</answer>\nBut then"),
+    ("generic", CONTENT_FIELD, "- Before: <s>$99</s>\n- Now: $79"),
+    ("mistral", RAW, "- Before: <s>$99</s>\n- Now: $79"),
+    ("generic", CONTENT_FIELD, "<response>\n  <reasoning>Because 2+2=4</reasoning>\n  <answer>4</answer>\n</response>"),
+]
+
+
+@pytest.mark.parametrize(("dialect", "kind", "text"), UNTOUCHED)
+def test_a_marker_that_is_only_talked_about_stays(dialect: str, kind: tuple[bool, bool], text: str) -> None:
+    assert_reads(kinds(dialect, kind), text, (text, "") if kind is REASONING_FIELD else ("", text))
+
+
+HERMES = {"reasoning": "qwen3", "tools": "hermes"}
+REPAIRED = [
+    ("gemma4", CONTENT_FIELD, "Hi.<turn|>", ("", "Hi.", "")),
+    ("gemma4", CONTENT_FIELD, "ok<turn|>\n<|turn>user\nhi", ("", "ok\n", "hi")),
+    ("harmony", CONTENT_FIELD, "The answer is 42.<|return|>", ("", "The answer is 42.", "")),
+    ("harmony", REASONING_FIELD, "Let me think.<|end|><|channel|>final<|message|>42.", ("Let me think.", "42.", "")),
+    ("kimi_k3", REASONING_FIELD, "Reply.<|close|>response<|sep|><|close|>message<|sep|>", ("Reply.", "Reply.", "")),
+    ("generic", CONTENT_FIELD, "I am fine.</s>", ("", "I am fine.", "")),
+    ("qwen", CONTENT_FIELD, "Done.<|im_end|><|im_start|>user\nThanks!", ("", "Done.", "Thanks!")),
+    ("qwen", RAW, "Done.<|im_end|>\n<|im_start|>user\nMore", ("", "Done.\n", "More")),
+    (
+        HERMES,
+        CONTENT_FIELD,
+        "Call with <tool_call> tags.\n<think>a</think>Hi",
+        ("a", "Call with <tool_call> tags.\nHi", ""),
+    ),
+    (
+        "harmony",
+        RAW,
+        '<|channel|>analysis<|message|>It had "<|start|>user<|message|>Hi". 4.<|end|>'
+        "<|start|>assistant<|channel|>final<|message|>4<|return|>",
+        ('It had "<|start|>user<|message|>Hi". 4.', "4", ""),
+    ),
+    (
+        "gemma4",
+        RAW,
+        "<|channel>thought\nx<channel|>It ends in <turn|> and opens with <|channel>thought\nas said.",
+        ("x", "It ends in <turn|> and opens with <|channel>thought\nas said.", ""),
+    ),
+]
+
+
+@pytest.mark.parametrize(("dialect", "kind", "text", "said"), REPAIRED)
+def test_a_marker_that_does_its_work_is_still_read(
+    dialect: object, kind: tuple[bool, bool], text: str, said: tuple[str, str, str]
+) -> None:
+    assert_reads(kinds(dialect, kind), text, said[:2], YES)
+    assert text_of(read(kinds(dialect, kind), [text], stopped=True), FOREIGN) == said[2]
+
+
+@pytest.mark.parametrize("size", [1, 4, 100])
+def test_ends_of_turn_at_the_end_go_however_the_output_ended(size: int) -> None:
+    made = kinds("qwen", CONTENT_FIELD)
+    assert answer(read(made, cut("Done.<|im_end|><|im_end|>", size), stopped=False)) == ("", "Done.")
+
+
+def test_white_space_past_the_cap_behind_a_mention_decides_for_the_mention() -> None:
+    made = Setup(grammar=kinds("gemma4", CONTENT_FIELD).grammar, split=True, run_cap=4)
+    assert_reads(made, 'a "x <turn|>' + " " * 4 + "<turn|>", ("", 'a "x <turn|>    '))
+
+
+@pytest.mark.parametrize("text", ["Say `<tool_call>` or <tool_call>", "Say <tool_call>.", "Say <tool_call> now"])
+def test_a_tool_opener_that_is_mentioned_opens_nothing(text: str) -> None:
+    segments = read(kinds(HERMES, CONTENT_FIELD), [text], stopped=True)
+    assert text_of(segments, CONTENT, TOOL) == text
+    assert text_of(segments, TOOL) == ("<tool_call>" if text.endswith("or <tool_call>") else "")
+
+
+def test_a_message_after_another_one_may_open_a_thought() -> None:  # SGLang 0.5.23 inkling: typed blocks
+    raw = "<|content_text|>a<|end_message|><|content_thinking|>r<|end_message|><|content_text|>b<|end_message|>"
+    assert_reads(setup("inkling"), raw, ("r", "ab"))

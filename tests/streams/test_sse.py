@@ -96,9 +96,7 @@ STANDARD: list[tuple[bytes, Events]] = [
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=["LF", "CRLF", "CR"])
 @pytest.mark.parametrize(("stream", "events"), STANDARD)
-def test_the_examples_of_the_standard_hold_at_every_cut_and_line_end(
-    stream: bytes, events: Events, end: bytes
-) -> None:
+def test_the_examples_of_the_standard_hold_at_every_cut_and_line_end(stream: bytes, events: Events, end: bytes) -> None:
     assert dispatched(tr(stream.replace(b"\n", end))) == events
 
 
@@ -193,9 +191,7 @@ def test_a_line_may_be_as_long_as_its_cap(
 
 @pytest.mark.parametrize("chunking", CHUNKINGS, ids=["whole", "halves", "bytes"])
 @pytest.mark.parametrize(("size", "fits"), [(CAP - 1, True), (CAP, True), (CAP + 1, False)])
-def test_an_event_may_be_as_long_as_its_cap(
-    size: int, fits: bool, chunking: Callable[[bytes], list[bytes]]
-) -> None:
+def test_an_event_may_be_as_long_as_its_cap(size: int, fits: bool, chunking: Callable[[bytes], list[bytes]]) -> None:
     stream = b"data: a\n" + b"data: " + b"x" * (size - 16) + b"\n\n"
     assert len(stream) == size
     check_cap(reader(max_event=CAP), chunking(stream), frames=[(b"", b"a\n" + b"x" * (size - 16))] if fits else None)
