@@ -23,12 +23,23 @@ from gateway.server import logs
 from gateway.server.app import GatewayServer
 from gateway.server.config import Config, config_from_flags, load_config
 
+_OF_UPSTREAM = {
+    "--listen": "listen",
+    "--admin-listen": "admin_listen",
+    "--dialect": "dialect",
+    "--reasoning-field": "reasoning_field",
+    "--profile": "profile",
+}
+"""Flags that stand for a configuration file, with the names argparse gives them."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def main(argv: Sequence[str]) -> int:
     """Run until SIGTERM or SIGINT. Returns 0; 2 where a listener cannot be bound. ConfigError comes through."""
-    options = _parser().parse_args(argv)
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if options.config is not None and (flags := [flag for flag, key in _OF_UPSTREAM.items() if vars(options)[key]]):
+        parser.error(f"{', '.join(flags)}: not allowed with --config; write it in the file")
     for number in SIGNALS:
         signal.signal(number, _leave)  # until the loop runs: reading the rules must not make the process deaf
     config = _config(options)

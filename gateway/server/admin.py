@@ -12,16 +12,17 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from gateway import __version__
-from gateway.server.config import Config
+from gateway.server.config import Route
 from gateway.server.drain import Drain, State
 from gateway.server.health import Health
+from gateway.server.inforce import InForce
 
 
 class Admin:
     """The handlers. Probes are cheap and never wait for a generation."""
 
-    def __init__(self, config: Config, *, drain: Drain, health: Health, registry: CollectorRegistry) -> None:
-        self._config, self._drain, self._health, self._registry = config, drain, health, registry
+    def __init__(self, in_force: InForce, *, drain: Drain, health: Health, registry: CollectorRegistry) -> None:
+        self._in_force, self._drain, self._health, self._registry = in_force, drain, health, registry
 
     def app(self) -> web.Application:
         """The routes; an unknown path is 404, another method 405."""
@@ -57,20 +58,26 @@ class Admin:
 
     async def rules(self, request: web.Request) -> web.Response:
         """What each route reads and why."""
+        config = self._in_force.now.config
         routes = [
             {
-                "route": route.rules.name,
+                **reading(route),
                 "profile": route.rules.policy.profile,
-                "dialect": route.dialect_name,
-                "why": route.dialect_why,
+                "engine": route.rules.engine,
+                "models": {model: reading(variant) for model, variant in route.by_model.items()},
             }
-            for route in self._config.routes
+            for route in config.routes
         ]
-        return web.json_response({"version": __version__, "rules_digest": self._config.digest, "routes": routes})
+        engines = [
+            {"engine": facts.engine, "version": facts.version, "models": [model.id for model in facts.models]}
+            for facts in self._in_force.facts
+        ]
+        told = {"version": __version__, "rules_digest": config.digest, "routes": routes, "engines": engines}
+        return web.json_response(told)
 
     async def drain(self, request: web.Request) -> web.Response:
         """Begin to drain, or join it; answers when nothing runs any more, or at the timeout (503)."""
-        token = self._config.drain_token
+        token = self._in_force.now.config.drain_token
         given = request.headers.get(hdrs.AUTHORIZATION, "").encode("utf-8", "surrogateescape")
         if token and not hmac.compare_digest(given, f"Bearer {token}".encode()):
             return web.Response(
@@ -80,3 +87,8 @@ class Admin:
         if await self._drain.drained():
             return web.Response(text="drained\n")
         return web.Response(status=503, text=f"{self._drain.in_flight} still running\n")
+
+
+def reading(route: Route) -> dict[str, str]:
+    """What a route reads and why, for `/rules` and the log."""
+    return {"route": route.rules.name, "dialect": route.dialect_name, "why": route.dialect_why}

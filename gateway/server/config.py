@@ -11,14 +11,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from gateway.errors import ConfigError
 from gateway.limits import KIB, MIB, Limits
 from gateway.policy import Profile
-from gateway.rulebook.load import load_rulebook
+from gateway.rulebook.load import Rulebook, load_rulebook
 from gateway.rulebook.yamlpos import KeyPath, load_yaml_with_lines
 from gateway.server.config_check import SCHEMA, Places, Problem, schema_problems, shown, without_effect
-from gateway.server.config_routes import Match, Route, find_dialects, make_routes, observe_notes, route_notes
+from gateway.server.config_routes import (
+    Match,
+    Route,
+    find_dialects,
+    is_host,
+    make_routes,
+    observe_notes,
+    route_notes,
+    upstreams,
+)
 
 __all__ = [
     "Address",
@@ -52,6 +62,7 @@ class Timeouts:
     header: float = 10.0
     request_body: float = 60.0
     write_stall: float = 60.0
+    heartbeat: float = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +77,10 @@ class Drain:
 class Config:
     """Everything a gateway is started with.
 
-    `passthrough`: `all`, `serving` or paths. `digest`: of the rulebook in force. `source`: the file, None for flags.
-    `warnings`: what `check` tells about a usable configuration, each with its place.
+    `passthrough`: `all`, `serving` or paths. `keys`: name of an API key to its SHA-256 in hexadecimal. `rulebook`: the
+    rules in force. `source`: the file, None for flags. `files`: that file and the folders of extra rules, where a
+    change is a change of the configuration. `warnings`: what `check` tells about a usable configuration, each with its
+    place.
     """
 
     listen: Address
@@ -80,9 +93,16 @@ class Config:
     timeouts: Timeouts
     drain: Drain
     drain_token: str | None
-    digest: str
+    keys: Mapping[str, str]
+    rulebook: Rulebook
     source: str | None
+    files: tuple[Path, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Of the rules in force."""
+        return self.rulebook.digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +185,7 @@ def _build(given: _Input) -> Config:
     dialects, problems = find_dialects(given.data["routes"], rulebook)
     given.places.refuse(problems)
     limits = Limits(**{name: _size(value) for name, value in given.key("limits").items() if name in _CAPS})
-    routes = make_routes(given.data, dialects=dialects, profile=profile, limits=limits)
+    routes = make_routes(given.data, dialects=dialects, profile=profile, limits=limits, openings=rulebook.openings)
     passthrough = given.key("passthrough")
     drain = dict(given.key("drain"))
     token = drain.pop("token", None)
@@ -180,8 +200,10 @@ def _build(given: _Input) -> Config:
         timeouts=Timeouts(**{name: _seconds(value) for name, value in given.key("timeouts").items()}),
         drain=Drain(**{name: _seconds(value) for name, value in drain.items()}),
         drain_token=given.environ.get("INTEGRITY_DRAIN_TOKEN") or token,
-        digest=rulebook.digest,
+        keys=given.key("auth").get("keys", {}),
+        rulebook=rulebook,
         source=given.source,
+        files=(*([Path(given.source)] if given.source else []), *_rule_folders(given)),
         warnings=given.places.all_at([*_notes(given, profile), *route_notes(routes, dialects)]),
     )
 
@@ -198,6 +220,18 @@ def _contradictions(given: _Input) -> Iterator[Problem]:
     listen, admin_listen, rules_dir = (given.key(name) for name in ("listen", "admin_listen", "rules_dir"))
     if listen == admin_listen and _address(listen).port:
         yield ("admin_listen",), f"got {shown(admin_listen)}, the address of listen, expected another one"
+    for key, address in (("listen", listen), ("admin_listen", admin_listen)):
+        if not is_host(_address(address).host):
+            yield (key,), f"got {shown(address)}, expected a host name or an address, and a port"
+    known = given.key("auth").get("keys", {})
+    for index, route in enumerate(given.data["routes"]):
+        for place, url in enumerate(urls := upstreams(route["upstream"])):
+            if not is_host(urlsplit(url).hostname or ""):
+                path: KeyPath = ("routes", index, "upstream", *([place] if len(urls) > 1 else []))
+                yield path, f"got {shown(url)}, expected a host name or an address"
+        for place, name in enumerate(route.get("match", {}).get("keys", ())):
+            if name not in known:
+                yield ("routes", index, "match", "keys", place), f"got {shown(name)}, expected a name of auth.keys"
     if rules_dir and not (given.folder / rules_dir).is_dir():
         yield ("rules_dir",), f"got {shown(rules_dir)}, expected a folder; {given.folder / rules_dir} is none"
 

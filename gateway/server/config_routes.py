@@ -6,8 +6,9 @@ Must not know the file the data came from; that is `gateway.server.config`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import chain, count
 from typing import Any
@@ -18,12 +19,14 @@ from gateway.findings import Finding
 from gateway.limits import Limits
 from gateway.policy import Dedup, Mode, Policy, Profile, ReasoningField, policy_for
 from gateway.rulebook.load import Resolved, Rulebook, UnknownDialect
+from gateway.rulebook.openings import Opening
 from gateway.rulebook.yamlpos import KeyPath
 from gateway.server.config_check import SCHEMA, Problem
 
 _ROUTE: Mapping[str, Any] = SCHEMA["$defs"]["route"]["properties"]
 _ACTING = frozenset(finding.value for finding in Finding)
 _RULES = ("source", "starts_in", "thinking_default", "engine")  # route keys that `RouteRules` has under the same name
+_LABEL = re.compile(r"[0-9A-Za-z_](?:[0-9A-Za-z_-]*[0-9A-Za-z_])?")
 _OBSERVE = {"reasoning_field": "as_upstream", "on_internal_error": "pass"}
 """What profile `observe` decides over both policy blocks: it promises not to change a byte, and the one edit of the
 profile must be enough to keep that promise."""
@@ -33,7 +36,7 @@ profile must be enough to keep that promise."""
 class Match:
     """Which requests belong to a route. Shell globs, case-sensitive; an empty tuple accepts all.
 
-    `headers`: pairs of lower-case name and glob, all of which must accept. `keys` is always empty in this version.
+    `headers`: pairs of lower-case name and glob, all of which must accept. `keys`: names of keys, no globs.
     """
 
     models: tuple[str, ...] = ()
@@ -41,14 +44,15 @@ class Match:
     headers: tuple[tuple[str, str], ...] = ()
     keys: tuple[str, ...] = ()
 
-    def accepts(self, *, path: str, model: str | None, headers: Mapping[str, str]) -> bool:
+    def accepts(self, *, path: str, model: str | None, headers: Mapping[str, str], key: str | None = None) -> bool:
         """True where the request belongs to the route.
 
         `path` is raw and without query; `model` is None where the request names none, which only the glob `*` accepts;
-        `headers` must answer to lower-case names.
+        `headers` must answer to lower-case names; `key` is the name of the key that the request carries.
         """
         return (
-            _accepted(model, self.models)
+            (not self.keys or key in self.keys)
+            and _accepted(model, self.models)
             and _accepted(path, self.paths)
             and all(name in headers and fnmatchcase(headers[name], glob) for name, glob in self.headers)
         )
@@ -56,18 +60,24 @@ class Match:
     @property
     def accepts_all(self) -> bool:
         """True where no request can be refused."""
-        return (not self.models or "*" in self.models) and not self.paths and not self.headers
+        return (not self.models or "*" in self.models) and not (self.paths or self.headers or self.keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One deployment: what belongs to it, where it is (base URLs without a final slash), how its answers are read."""
+    """One deployment: what belongs to it, where it is (base URLs without a final slash), how its answers are read.
+
+    `auto`: the dialect follows from what the engine says about itself. `by_model`: the same route for a model that an
+    engine serves, where that one is read otherwise.
+    """
 
     match: Match
     upstream: tuple[str, ...]
     rules: RouteRules
     dialect_name: str
     dialect_why: str
+    auto: bool = False
+    by_model: Mapping[str, Route] = field(default_factory=dict)
 
 
 def find_dialects(routes: Sequence[Mapping[str, Any]], rulebook: Rulebook) -> tuple[list[Resolved], list[Problem]]:
@@ -87,26 +97,33 @@ def find_dialects(routes: Sequence[Mapping[str, Any]], rulebook: Rulebook) -> tu
 
 
 def make_routes(
-    data: Mapping[str, Any], *, dialects: Sequence[Resolved], profile: Profile, limits: Limits
+    data: Mapping[str, Any],
+    *,
+    dialects: Sequence[Resolved],
+    profile: Profile,
+    limits: Limits,
+    openings: tuple[Opening, ...] = (),
 ) -> tuple[Route, ...]:
-    """The routes of a configuration, in its order; `dialects` has one for each."""
+    """The routes of a configuration, in its order; `dialects` has one for each. `openings`: those of the rulebook."""
     routes = data["routes"]
     matches = [_match(route.get("match", {})) for route in routes]
     names = _names(matches)
     return tuple(
         Route(
             match=match,
-            upstream=_upstream(route["upstream"]),
+            upstream=upstreams(route["upstream"]),
             rules=RouteRules(
                 name=name,
                 dialect=found.dialect,
                 policy=_policy(profile, top=data.get("policy", {}), own=route.get("policy", {})),
                 limits=limits,
                 reasoning_end_string=route.get("reasoning_end_string"),
+                openings=openings,
                 **{key: route.get(key, _ROUTE[key]["default"]) for key in _RULES},
             ),
             dialect_name=found.name,
             dialect_why=found.why,
+            auto=route.get("dialect", _ROUTE["dialect"]["default"]) == "auto",
         )
         for route, match, name, found in zip(routes, matches, names, dialects, strict=True)
     )
@@ -119,6 +136,20 @@ def route_notes(routes: Sequence[Route], dialects: Sequence[Resolved]) -> Iterat
     first = next((index for index, route in enumerate(routes) if route.match.accepts_all), len(routes))
     for index in range(first + 1, len(routes)):
         yield ("routes", index), f"is never reached: routes[{first}] accepts every request"
+    for index, route in enumerate(routes):
+        if any(url.endswith("/v1") for url in route.upstream):
+            yield ("routes", index, "upstream"), "ends in /v1, which the paths of clients begin with: /v1/v1/… is asked"
+    if first == len(routes) and len({route.upstream for route in routes}) > 1:
+        yield ("routes",), f"no route accepts every request; what none accepts goes to {routes[0].upstream[0]}, unread"
+
+
+def is_host(name: str) -> bool:
+    """True for an address, and for a name that a resolver would be asked for (RFC 1123 section 2.1, and `_`)."""
+    try:
+        labels = name.removesuffix(".").encode("idna").decode().split(".")
+    except UnicodeError:
+        return False
+    return ":" in name or all(_LABEL.fullmatch(label) for label in labels)
 
 
 def observe_notes(data: Mapping[str, Any]) -> Iterator[Problem]:
@@ -142,7 +173,8 @@ def _accepted(value: str | None, globs: Sequence[str]) -> bool:
 
 def _match(block: Mapping[str, Any]) -> Match:
     headers = tuple((name.lower(), glob) for name, glob in block.get("headers", {}).items())
-    return Match(models=tuple(block.get("models", ())), paths=tuple(block.get("paths", ())), headers=headers)
+    models, paths, keys = (tuple(block.get(key, ())) for key in ("models", "paths", "keys"))
+    return Match(models=models, paths=paths, headers=headers, keys=keys)
 
 
 def _names(matches: Sequence[Match]) -> list[str]:
@@ -150,13 +182,14 @@ def _names(matches: Sequence[Match]) -> list[str]:
     names: list[str] = []
     for match in matches:
         headers = (f"{name}={glob}" for name, glob in match.headers)
-        name = ",".join(match.models or match.paths or headers) or "*"
+        name = ",".join(match.models or match.paths or match.keys or headers) or "*"
         numbered = (f"{name}#{number}" for number in count(2))
         names.append(next(free for free in chain([name], numbered) if free not in names))
     return names
 
 
-def _upstream(urls: str | Sequence[str]) -> tuple[str, ...]:
+def upstreams(urls: str | Sequence[str]) -> tuple[str, ...]:
+    """The base URLs of a route's `upstream`, without a final slash."""
     return tuple(url.rstrip("/") for url in ([urls] if isinstance(urls, str) else urls))
 
 
@@ -164,6 +197,8 @@ def _policy(profile: Profile, *, top: Mapping[str, Any], own: Mapping[str, Any])
     """`own` laid over `top`, key by key, over the profile's defaults."""
     keys = {**top, **own, **(_OBSERVE if profile is Profile.OBSERVE else {})}
     findings = {**top.get("findings", {}), **own.get("findings", {})}
+    if keys.get("preamble") == "off":
+        findings.setdefault(Finding.PREAMBLE, Mode.OFF)
     changes: dict[str, object] = {
         "findings": {Finding(name): Mode(mode) for name, mode in findings.items() if name in _ACTING},
         "dedup": Dedup(**{**top.get("dedup", {}), **own.get("dedup", {})}),

@@ -90,6 +90,10 @@ class Ask:
         return request_head(self.method, target.prefix + self.target, fields)
 
 
+STALE_SECONDS = 0.05
+"""A used connection that ends this soon after a request was sent was closed already: the close crossed the request. An
+engine that reads a request first and then breaks takes longer, and must not be asked twice."""
+
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 """Methods whose empty body is said to be empty: RFC 9110 section 8.6."""
 
@@ -127,7 +131,7 @@ class Connection(asyncio.Protocol):
         self._done: asyncio.Future[None] = self._loop.create_future()
         self._drained: asyncio.Future[None] | None = None
         self._silence: asyncio.TimerHandle | None = None
-        self._last_byte = 0.0
+        self._began = self._last_byte = 0.0
         self._announced = self._paused = False
         self.reused = False
         self.expires = 0.0
@@ -138,16 +142,16 @@ class Connection(asyncio.Protocol):
     async def carry(self, call: Call, head: bytes) -> str:
         """Send the call's request and push its answer into the sink. Returns the outcome, a label for metrics.
 
-        `stale`: a re-used connection died before any byte of an answer, so the engine never read the request; only then
-        has the sink heard nothing. Cancelled: the connection is gone at once. What reading a streamed body raises
-        comes through.
+        `stale`: a re-used connection ended before any byte of an answer, and either at once (`STALE_SECONDS`) or before
+        the whole request was written: the engine has not acted on it. Only then has the sink heard nothing.
+        Cancelled: the connection is gone at once. What reading a streamed body raises comes through.
         """
         ask = call.ask
         self._reader = ResponseReader(method=ask.method, upgrade=ask.upgrade)
         self._call, call.connection = call, self
         self._done = self._loop.create_future()
         self._announced = False
-        self._last_byte = self._loop.time()
+        self._began = self._last_byte = self._loop.time()
         self._check_silence()
         try:
             if isinstance(ask.body, bytes):
@@ -221,10 +225,12 @@ class Connection(asyncio.Protocol):
             self._finish(call)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        unsent = self._drained is not None
         self.resume_writing()
         if self._call is None or self._done.done():
             return
-        if self.reused and not self._reader.received:
+        at_once = unsent or self._loop.time() - self._began <= STALE_SECONDS
+        if self.reused and at_once and not self._reader.received:
             self._done.set_result(None)
             return
         self._reader.close(broken=exc is not None)

@@ -29,10 +29,11 @@ class Drain:
     """One gateway's way down. `changed(draining)` hears when it leaves and when it comes back to `ready`.
 
     `begin` alone (a `preStop` hook asked) undoes itself when the timeout has passed; `terminate` makes it final.
+    `pauses` may be replaced; a drain that has begun keeps its own.
     """
 
     def __init__(self, pauses: config.Drain, *, changed: Callable[[bool], None]) -> None:
-        self._pauses, self._changed = pauses, changed
+        self.pauses, self._changed = pauses, changed
         self._running: set[Callable[[], None]] = set()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -64,8 +65,8 @@ class Drain:
             return
         loop = asyncio.get_running_loop()
         self.state = State.SETTLING
-        self._ends = loop.time() + self._pauses.settle_seconds + self._pauses.timeout_seconds
-        loop.call_later(self._pauses.settle_seconds, self.skip_settling)
+        self._ends = loop.time() + self.pauses.settle_seconds + self.pauses.timeout_seconds
+        loop.call_later(self.pauses.settle_seconds, self.skip_settling)
         loop.call_at(self._ends, self._undo)
         self._changed(True)
 

@@ -1,4 +1,7 @@
-"""Does any engine answer: what `/readyz` asks about the other side.
+"""Does any engine answer: what `/readyz` asks about the other side; and which engine is down, for the log.
+
+`/readyz` is about the gateway, not about a route: it says yes while any engine of any route answers, so that one engine
+that is down does not take the others' requests away. Which one is down stands in the log.
 
 `GET /health` is light on vLLM and SGLang (SGLang's `/health_generate` runs a generation: never asked). An engine
 without that route answers 404 and is there. Must not know the drain, metrics, clients.
@@ -7,9 +10,11 @@ without that route answers 404 and is there. Must not know the drain, metrics, c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 
 from gateway.errors import EngineFault
+from gateway.server import logs
 from gateway.server.connection import Ask, Call, Target
 from gateway.server.upstream import Upstreams
 from gateway.server.wire import Head
@@ -20,10 +25,34 @@ REMEMBERED_SECONDS = 1.0
 """Probes of several watchers cost an engine one request."""
 
 
-class Health:
-    """Asks `engines` at most once in a while. `upstreams` is a pool of its own: probes are no traffic."""
+QUIET_SECONDS = 1.0
+"""An engine that comes and goes more often gets no line for each time."""
 
-    def __init__(self, engines: Sequence[Target], upstreams: Upstreams) -> None:
+
+class Reach:
+    """Says once when an engine cannot be connected to any more, and once when it can again."""
+
+    def __init__(self) -> None:
+        self._said: dict[Target, tuple[bool, float]] = {}
+
+    def heard(self, target: Target, why: str | None) -> None:
+        """A try to connect ended. `why` it failed; None: it did not."""
+        now = asyncio.get_running_loop().time()
+        down, since = self._said.get(target, (False, -QUIET_SECONDS))
+        if down is (why is not None) or now - since < QUIET_SECONDS:
+            return
+        self._said[target] = (not down, now)
+        engine = f"{target.host}:{target.port}"
+        if why is None:
+            logs.say("engine_reachable", engine=engine)
+        else:
+            logs.say("engine_unreachable", level=logging.WARNING, engine=engine, why=why.strip(": "))
+
+
+class Health:
+    """Asks the engines in use at most once in a while. `upstreams` is a pool of its own: probes are no traffic."""
+
+    def __init__(self, engines: Callable[[], Sequence[Target]], upstreams: Upstreams) -> None:
         self._engines, self._upstreams = engines, upstreams
         self._known_until = 0.0
         self._alive = False
@@ -34,7 +63,7 @@ class Health:
         async with self._lock:
             loop = asyncio.get_running_loop()
             if loop.time() >= self._known_until:
-                answers = await asyncio.gather(*(self._answers(engine) for engine in self._engines))
+                answers = await asyncio.gather(*(self._answers(engine) for engine in self._engines()))
                 self._alive = any(answers)
                 self._known_until = loop.time() + REMEMBERED_SECONDS
             return self._alive

@@ -17,6 +17,12 @@ from gateway.server.guard import Refused
 
 _FIELDS = {field.value: field for field in ReasoningField}
 
+CROWDED_BYTES = 1024 * 1024
+CROWDED_VALUES = 500_000
+"""A body over so many bytes that holds more JSON values than this is forwarded unread, as one over its cap: parsing it
+would stop every other exchange for long, and take many times its size. 64 MB of `{}` are 20 million."""
+_SLICE_BYTES = 256 * 1024
+
 
 class Intake:
     """The body of one request. `silence`: seconds a client may send nothing while its body is not complete."""
@@ -31,9 +37,9 @@ class Intake:
             self._request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._continue = False
         content = self._request.content
-        if content.is_eof():  # it came with the head: no timer
-            return content.read_nowait()
         try:
+            if content.is_eof():  # it came with the head: no timer
+                return content.read_nowait()
             async with asyncio.timeout(self._silence):
                 return await content.readany()
         except TimeoutError as error:
@@ -59,6 +65,20 @@ class Intake:
             yield first
         while piece := await self.piece():
             yield piece
+
+
+def crowded(body: bytes) -> bool:
+    """True where `body` would be too much work to parse. Counts what begins or separates values, inside strings too;
+    ends early, so that it never costs more than a few milliseconds."""
+    if len(body) <= CROWDED_BYTES:
+        return False
+    values = 0
+    for start in range(0, len(body), _SLICE_BYTES):
+        piece = body[start : start + _SLICE_BYTES]
+        values += piece.count(b"{") + piece.count(b"[") + piece.count(b",")
+        if values > CROWDED_VALUES:
+            return True
+    return False
 
 
 def overrides_of(request: web.BaseRequest, *, allowed: Collection[str], observe: bool) -> Overrides:

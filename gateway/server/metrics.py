@@ -1,13 +1,15 @@
-"""The metric catalogue of the proxy, in a registry of its own.
+"""The registry of one process: builds the catalogue's families and adds up what happened.
 
-Owns names, labels and buckets; every label value comes from the configuration or from a closed list, never from a
-request. Called a few times an exchange, never an event. Must not know requests, bytes, connections.
+Called a few times an exchange, never an event. Owns which series are there before anything was counted: those that a
+route in force can produce. Must not know requests, bytes, connections.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from typing import Any
 
 from prometheus_client import (
     CollectorRegistry,
@@ -21,104 +23,208 @@ from prometheus_client import (
 )
 
 from gateway import __version__
-from gateway.findings import LEAKS
+from gateway.findings import LEAKS, Finding
 from gateway.integrity.tally import Tally
+from gateway.policy import Mode
+from gateway.protocols import PROTOCOLS
+from gateway.server.auto import EngineFacts
+from gateway.server.catalogue import (
+    ACTIONS,
+    CATALOGUE,
+    FALLBACKS,
+    LABELS,
+    MODELS_KEPT,
+    OF_MARKERS,
+    OTHER,
+    PARSE_STAGES,
+    REJECTIONS,
+    Family,
+)
+from gateway.server.config import Route
+from gateway.server.inforce import Standing
+from gateway.server.inspected import Held
 
-SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)
-"""Buckets of durations: the ends are a cached health check and a long reasoning answer."""
-
-DELIVERED = "would_"
+OBSERVED = "would_"
 """Prefix of an action that was not done: the client saw the leak."""
+
+_KINDS: dict[str, Callable[..., Any]] = {"counter": Counter, "gauge": Gauge, "histogram": Histogram}
 
 
 class Metrics:
     """One process's metrics. `registry` is what `/metrics` renders."""
 
-    def __init__(self, *, rules_digest: str) -> None:
+    def __init__(self) -> None:
         # A second series for each counter, that no rule of ours reads.
         disable_created_metrics()  # type: ignore[no-untyped-call]
-        self.registry = registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
-        PlatformCollector(registry=registry)
-        GCCollector(registry=registry)
+        self.registry = CollectorRegistry()
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=self.registry)
+        self._families = {family.name: self._build(family) for family in CATALOGUE}
+        # `labels` costs more than counting.
+        self._series = {
+            family.name: lru_cache(maxsize=None)(self._families[family.name].labels) for family in CATALOGUE
+        }
+        self._models: set[str] = set()
+        self._begin()
+        self._read_now()
 
-        def counter(name: str, text: str, *labels: str) -> Callable[..., Counter]:
-            family = Counter(f"integrity_{name}", text, labels, registry=registry)
-            return lru_cache(maxsize=None)(family.labels)  # `labels` costs more than counting
+    def _build(self, family: Family) -> Any:
+        more = {"buckets": family.buckets} if family.buckets else {}
+        name = f"integrity_{family.name}"
+        return _KINDS[family.kind](name, family.help, family.labels, registry=self.registry, **more)
 
-        self._responses = counter("responses", "Inspected answers.", "model", "protocol", "stream")
-        self._leaky = counter("leaky_responses", "Answers with a leak, once a rule.", "model", "protocol", "rule")
-        self._any_leak = counter("any_leak_responses", "Answers with at least one leak.", "model", "protocol")
-        self._delivered = counter(
-            "delivered_leaks", "Answers whose leak reached the client.", "model", "protocol", "rule"
-        )
-        self._markers = counter("leak_markers", "Findings, every occurrence.", "rule")
-        self._remedies = counter(
-            "remediations", "Actions taken, every occurrence.", "model", "protocol", "action", "outcome"
-        )
-        self._requests = counter("http_requests", "Requests answered.", "route", "code")
-        self._upstream = counter("upstream_requests", "Attempts to have an answer.", "attempt", "outcome")
-        self._disconnects = counter("client_disconnects", "Clients that left before their answer's end.", "phase")
-        self._fallbacks = counter("passthrough_fallbacks", "Why bytes were forwarded without being read.", "reason")
-        self._rejected = counter("rejected_requests", "Requests the gateway answered itself.", "reason")
-        self._duration = Histogram(
-            "integrity_http_request_duration_seconds",
-            "From the request's head to the answer's last byte.",
-            ["route"],
-            buckets=SECONDS,
-            registry=registry,
-        )
-        self._in_flight = Gauge("integrity_http_requests_in_flight", "Requests that run.", ["route"], registry=registry)
-        self._draining = Gauge("integrity_draining", "1 while the gateway is not ready.", registry=registry)
-        build = Gauge("integrity_build_info", "1.", ["version", "rules_digest"], registry=registry)
-        build.labels(__version__, rules_digest).set(1)
+    # ------------------------------------------------------------------ series before anything is counted
+
+    def _begin(self) -> None:
+        routes = (*sorted({protocol.name for protocol in PROTOCOLS.values()}), OTHER)
+        self._zero("http_requests", [(route, code) for route in routes for code in LABELS["code"]])
+        for name in ("http_request_duration_seconds", "http_requests_in_flight"):
+            self._zero(name, [(route,) for route in routes])
+        self._zero("first_event_seconds", [(route,) for route in routes[:-1]])
+        self._zero("chained_responses", [(route,) for route in routes[:-1]])
+        self._zero("upstream_requests", [("1", outcome) for outcome in LABELS["outcome"]])
+        self._zero("passthrough_fallbacks", [(reason,) for reason in FALLBACKS])
+        self._zero("rejected_requests", [(reason,) for reason in REJECTIONS])
+        self._zero("parse_errors", [(stage,) for stage in dict.fromkeys(PARSE_STAGES.values())])
+        for name, label in _ONE_LABEL.items():
+            self._zero(name, [(value,) for value in LABELS[label]])
+
+    def _zero(self, name: str, rows: Iterable[tuple[str, ...]]) -> None:
+        for row in rows:
+            self._series[name](*row)
+
+    def stands(self, standing: Standing, engines: Iterable[EngineFacts]) -> None:
+        """A configuration, or what engines say about themselves, came into force."""
+        rulebook = standing.config.rulebook
+        self._families["rules_loaded"].set(len(rulebook.dialects) + len(rulebook.calls))
+        self._info("build_info", [(__version__, rulebook.digest)])
+        served = [(facts.engine, facts.version, model.id) for facts in engines for model in facts.models]
+        self._models |= set(sorted(standing.models - self._models)[: max(0, MODELS_KEPT - len(self._models))])
+        self._info("upstream_info", [row for row in served if row[-1] in self._models])
+        rules = {rule for route in standing.config.routes for rule in active(route)}
+        leaks = sorted(rules & LEAKS)
+        actions = {action for rule in rules for action in ACTIONS.get(rule, ())}
+        whose = [(model, protocol.name) for model in (*self._models, OTHER) for protocol in set(PROTOCOLS.values())]
+        self._zero("any_leak_responses", whose)
+        self._zero("responses", [(*who, stream) for who in whose for stream in LABELS["stream"]])
+        for name in ("leaky_responses", "delivered_leaks"):
+            self._zero(name, [(*who, rule) for who in whose for rule in leaks])
+        self._zero("remediations", [(*who, action, "ok") for who in whose for action in actions])
+        self._zero("leak_markers", [(rule,) for rule in rules])
+        self._zero("remediation_rules", [(rule, action) for rule in rules for action in ACTIONS.get(rule, ())])
+
+    def _info(self, name: str, rows: Iterable[tuple[str, ...]]) -> None:
+        family = self._families[name]
+        family.clear()
+        for row in rows:
+            family.labels(*row).set(1)
+
+    # ------------------------------------------------------------------ what happens
 
     def started(self, route: str) -> None:
         """A request arrived. `route`: the protocol's name, or `other`."""
-        self._in_flight.labels(route).inc()
+        self._series["http_requests_in_flight"](route).inc()
 
     def ended(self, route: str, *, code: int, seconds: float) -> None:
         """A request ended; `code` 499: the client left before an answer began."""
-        self._in_flight.labels(route).dec()
-        self._requests(route, str(code)).inc()
-        self._duration.labels(route).observe(seconds)
+        self._series["http_requests_in_flight"](route).dec()
+        self._series["http_requests"](route, str(code)).inc()
+        self._series["http_request_duration_seconds"](route).observe(seconds)
 
-    def inspected(self, tally: Tally, *, model: str, protocol: str, stream: bool) -> None:
-        """An answer was read. `model`: the route's name, until served models are known."""
-        self._responses(model, protocol, str(stream).lower()).inc()
+    def inspected(self, tally: Tally, *, model: str | None, protocol: str, stream: bool) -> None:
+        """An answer was read. `model`: as the request names it."""
+        name = self.model_label(model)
+        self._series["responses"](name, protocol, str(stream).lower()).inc()
         leaks: set[str] = set()
         delivered: set[str] = set()
         for row, count in tally.findings:
-            undone = row.action.startswith(DELIVERED)
-            self._markers(row.finding).inc(count)
+            undone = row.action.startswith(OBSERVED)
+            self._series["leak_markers"](row.finding).inc(count)
             if not undone:
-                self._remedies(model, protocol, row.action, "ok").inc(count)
+                self._series["remediations"](name, protocol, row.action, "ok").inc(count)
+                self._series["remediation_rules"](row.finding, row.action).inc(count)
             if row.finding in LEAKS:
                 leaks.add(row.finding)
                 delivered |= {row.finding} if undone else set()
         if leaks:
-            self._any_leak(model, protocol).inc()
+            self._series["any_leak_responses"](name, protocol).inc()
         for finding in leaks:
-            self._leaky(model, protocol, finding).inc()
+            self._series["leaky_responses"](name, protocol, finding).inc()
         for finding in delivered:
-            self._delivered(model, protocol, finding).inc()
+            self._series["delivered_leaks"](name, protocol, finding).inc()
+
+    def latency(self, *, route: str, first: float | None, stages: Mapping[str, float | None]) -> None:
+        """What an inspected answer cost, in seconds. `first`: until its first byte; None for what did not happen."""
+        if first is not None:
+            self._series["first_event_seconds"](route).observe(first)
+        for stage, seconds in stages.items():
+            if seconds is not None:
+                self._series["added_latency_seconds"](stage).observe(seconds)
+
+    def held(self, hold: Held) -> None:
+        """A hold ended."""
+        self._series["held_seconds"](hold.cause).observe(hold.seconds)
+        self._series["hold_releases"](hold.cause).inc()
+        self._families["held_back_bytes"].observe(hold.size)
+
+    def chained(self, protocol: str) -> None:
+        """An answer that another gateway has read was relayed."""
+        self._series["chained_responses"](protocol).inc()
+
+    def model_label(self, model: str | None) -> str:
+        """What a request calls its model, where an engine serves it or a route names it; else `other`."""
+        return model if model is not None and model in self._models else OTHER
 
     def fallback(self, reason: str, count: int = 1) -> None:
         """Bytes were forwarded without being read."""
-        self._fallbacks(reason).inc(count)
+        self._series["passthrough_fallbacks"](reason).inc(count)
+        if reason in PARSE_STAGES:
+            self._series["parse_errors"](PARSE_STAGES[reason]).inc(count)
 
     def upstream(self, attempt: int, outcome: str) -> None:
         """An attempt ended."""
-        self._upstream(str(attempt), outcome).inc()
+        self._series["upstream_requests"](str(min(attempt, len(LABELS["attempt"]))), outcome).inc()
+
+    def connections(self, *, active: Callable[[], int], idle: Callable[[], int]) -> None:
+        """Where the numbers of connections to engines are read when they are asked for."""
+        for state, number in (("active", active), ("idle", idle)):
+            self._series["upstream_connections"](state).set_function(number)
 
     def disconnected(self, phase: str) -> None:
         """The client left: while its `request` was read, before the answer's `head`, in its `body`; or `stalled`."""
-        self._disconnects(phase).inc()
+        self._series["client_disconnects"](phase).inc()
 
     def rejected(self, reason: str) -> None:
         """The gateway answered by itself."""
-        self._rejected(reason).inc()
+        self._series["rejected_requests"](reason).inc()
+
+    def reloaded(self, result: str) -> None:
+        """The configuration was read again: `success` or `failure`."""
+        self._series["config_reloads"](result).inc()
+        if result == "success":
+            self._read_now()
+
+    def _read_now(self) -> None:
+        self._families["config_last_reload_success_timestamp_seconds"].set(time.time())
 
     def draining(self, is_draining: bool) -> None:
         """The gateway left, or came back to, the ready state."""
-        self._draining.set(is_draining)
+        self._families["draining"].set(is_draining)
+
+
+_ONE_LABEL = {
+    "added_latency_seconds": "stage",
+    "held_seconds": "cause",
+    "hold_releases": "cause",
+    "upstream_connections": "state",
+    "client_disconnects": "phase",
+    "config_reloads": "result",
+}
+
+
+def active(route: Route) -> set[Finding]:
+    """The findings that the route's answers can show."""
+    read = [route, *route.by_model.values()]
+    marked = any(variant.rules.dialect is not None for variant in read)
+    found = {finding for finding in Finding if route.rules.policy.mode(finding) is not Mode.OFF}
+    return found if marked else found - OF_MARKERS

@@ -7,11 +7,10 @@ counted and logged once an exchange. Must not know bytes of HTTP, text, or how a
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
-import random
 import time
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -19,34 +18,41 @@ from typing import Any, cast
 from aiohttp import web
 
 from gateway.errors import Draining, EngineFault, EngineTruncated, IntegrityError
-from gateway.exchange import Overrides, open_exchange, peek_request
-from gateway.policy import Profile
+from gateway.exchange import open_exchange, peek_request
+from gateway.policy import Profile, ReasoningField
 from gateway.protocols.protocol import WireProtocol
 from gateway.server import drain, logs
-from gateway.server.config import Config
 from gateway.server.connection import Ask, Call, CutByDrain
-from gateway.server.guard import OPENAI, Door, Refused, error_response, refusal
+from gateway.server.guard import OPENAI, Door, Refused, error_head, refusal
 from gateway.server.headers import for_engine
-from gateway.server.intake import Intake, overrides_of
+from gateway.server.inforce import InForce, Standing
+from gateway.server.inspected import Inspected
+from gateway.server.intake import Intake, crowded, overrides_of
 from gateway.server.metrics import Metrics
-from gateway.server.relay import Inspected, Relay, Untouched, Written
-from gateway.server.routing import Choice, Routing
+from gateway.server.relay import Relay, Untouched, Written
+from gateway.server.routing import Choice
 from gateway.server.tunnel import Tunnel, asks_for_tunnel
 from gateway.server.upstream import Upstreams
 
 REPLAYABLE_BYTES = 64 * 1024
 """A body up to this size that nobody inspects is read whole, so that it can be sent again on a fresh connection."""
 REQUEST_ID_CHARACTERS = 128
-"""What is logged of a client's `X-Request-Id`."""
+"""What is read of a client's `X-Request-Id`."""
 CLIENT_LEFT = 499
 """nginx's status for a client that left before an answer began; in logs and metrics only."""
 
 
 @dataclass(slots=True)
 class Visit:
-    """One request while it runs, and what is said about it at its end."""
+    """One request while it runs, and what is said about it at its end.
+
+    `standing`: the configuration it began with, which it keeps. `model`: what the request names, None where it is not
+    known. `busy`: seconds of our own before the engine was asked.
+    """
 
     request: web.BaseRequest
+    id: str
+    standing: Standing
     relay: Relay
     path: str
     protocol: WireProtocol | None
@@ -54,7 +60,9 @@ class Visit:
     phase: str = "request"
     outcome: str = "complete"
     status: int = 0
-    rules_name: str | None = None
+    route_name: str | None = None
+    model: str | None = None
+    busy: float | None = None
     sink: Inspected | None = None
     call: Call | None = None
     details: dict[str, Any] = field(default_factory=dict)
@@ -71,19 +79,11 @@ class Visit:
 
 
 class Runner:
-    """The handler of every request on the proxy's port. `chance` draws from [0, 1) for `enforce_percent`."""
+    """The handler of every request on the proxy's port."""
 
-    def __init__(
-        self,
-        config: Config,
-        *,
-        upstreams: Upstreams,
-        drained: drain.Drain,
-        metrics: Metrics,
-        chance: Callable[[], float] = random.random,
-    ) -> None:
-        self._config, self._routing = config, Routing(config)
-        self._upstreams, self._drain, self._metrics, self._chance = upstreams, drained, metrics, chance
+    def __init__(self, in_force: InForce, *, upstreams: Upstreams, drained: drain.Drain, metrics: Metrics) -> None:
+        self._in_force = in_force
+        self._upstreams, self._drain, self._metrics = upstreams, drained, metrics
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request. Raises only CancelledError: the client has left."""
@@ -103,23 +103,31 @@ class Runner:
         return response
 
     def _visit(self, request: web.BaseRequest) -> Visit:
+        standing = self._in_force.now
         path = request.raw_path.partition("?")[0]
-        relay = Relay(request, write_stall=self._config.timeouts.write_stall)
+        relay = Relay(request, write_stall=standing.config.timeouts.write_stall)
         relay.close_after = self._drain.state is not drain.State.READY
         cast(Door, request.protocol).relay = relay
-        protocol = self._routing.inspected(method=request.method, path=path)
-        return Visit(request=request, relay=relay, path=path, protocol=protocol, began=time.monotonic())
+        return Visit(
+            request=request,
+            id=_request_id(request),
+            standing=standing,
+            relay=relay,
+            path=path,
+            protocol=standing.routing.inspected(method=request.method, path=path),
+            began=time.monotonic(),
+        )
 
     async def _answer(self, visit: Visit) -> web.StreamResponse:
-        """The fence: every failure before the first byte becomes an answer in the protocol's shape."""
+        """The fence: a failure before the first byte becomes an answer in the protocol's shape, a later one a cut."""
         try:
             await self._serve(visit)
         except IntegrityError as error:
-            return self._error(visit, error)
+            self._fail(visit, error)
         except Exception as bug:
             visit.details["bug"] = logs.where(bug)
             self._metrics.fallback("server_fault")
-            return self._error(visit, IntegrityError("the gateway failed"))
+            self._fail(visit, IntegrityError("the gateway failed"))
         relay = visit.relay
         visit.status = relay.status
         if not relay.complete:
@@ -134,10 +142,10 @@ class Runner:
         if self._drain.state is drain.State.REFUSING:
             raise Draining("this gateway is shutting down")
         if asks_for_tunnel(visit.request):
-            self._routing.check_forwarded(visit.path)
+            visit.standing.routing.check_forwarded(method=visit.request.method, path=visit.path)
             await self._tunnel(visit)
         elif visit.protocol is None:
-            self._routing.check_forwarded(visit.path)
+            visit.standing.routing.check_forwarded(method=visit.request.method, path=visit.path)
             await self._pass_through(visit)
         else:
             await self._inspect(visit, visit.protocol)
@@ -145,43 +153,52 @@ class Runner:
     # ------------------------------------------------------------------ three ways
 
     async def _inspect(self, visit: Visit, protocol: WireProtocol) -> None:
-        config, request = self._config, visit.request
+        config, request = visit.standing.config, visit.request
         intake = Intake(request, silence=config.timeouts.request_body)
         body, whole = await intake.read(config.limits.request_body)
-        facts = peek_request(protocol, body) if whole else None
-        choice = self._choose(visit, facts.model if facts is not None else None)
+        read = time.perf_counter()
+        legible = whole and not crowded(body)
+        facts = peek_request(protocol, body) if legible else None
+        visit.model = facts.model if facts is not None else None
+        choice = self._choose(visit, visit.model)
         if choice.route is None:
             self._metrics.fallback("no_route")
             await self._forward(visit, intake, body, whole=whole, choice=choice)
             return
         rules = choice.route.rules
-        visit.rules_name = rules.name
-        overrides = self._overrides(request)
+        overrides = overrides_of(
+            request, allowed=config.request_overrides, observe=not chosen(visit.id, config.enforce_percent)
+        )
+        reads_only = overrides.observe or rules.policy.profile is Profile.OBSERVE
+        visit.details["profile"] = Profile.OBSERVE if reads_only else rules.policy.profile
         exchange = open_exchange(protocol=protocol, body=body, facts=facts, rules=rules, overrides=overrides)
-        if not whole:
+        if not legible:
             exchange.tally.uninspected.clear()  # it says what a missing request means otherwise: no JSON
             exchange.tally.uninspected["request_body_cap"] += 1
-        reads_only = overrides.observe or rules.policy.profile is Profile.OBSERVE
-        visit.sink = sink = Inspected(visit.relay, exchange)
+        hides = rules.policy.reasoning_field is ReasoningField.NONE
+        visit.sink = sink = Inspected(
+            visit.relay, exchange, acts=not reads_only, hides=hides, heartbeat=config.timeouts.heartbeat
+        )
         ask = Ask(
             method=request.method,
             target=visit.target,
-            fields=for_engine(request.raw_headers, identity=not reads_only, upgrade=False),
+            fields=for_engine(request.raw_headers, identity=hides or not reads_only, upgrade=False),
             body=exchange.upstream_body if whole else intake.rest(body),
             length=request.content_length,
         )
+        visit.busy = time.perf_counter() - read
         await self._run(visit, ask, sink, choice)
 
     async def _pass_through(self, visit: Visit) -> None:
         """A route nobody inspects. Its body is read first only where it names the engine, or is small."""
-        request = visit.request
-        intake = Intake(request, silence=self._config.timeouts.request_body)
-        names_engine = self._routing.by_model and request.content_type == "application/json"
-        limit = self._config.limits.request_body if names_engine else REPLAYABLE_BYTES
+        request, config = visit.request, visit.standing.config
+        intake = Intake(request, silence=config.timeouts.request_body)
+        names_engine = visit.standing.routing.by_model and request.content_type == "application/json"
+        limit = config.limits.request_body if names_engine else REPLAYABLE_BYTES
         body, whole = b"", not request.body_exists
         if not whole and (names_engine or (request.content_length or limit + 1) <= limit):
             body, whole = await intake.read(limit)
-        facts = peek_request(OPENAI, body) if names_engine and whole else None
+        facts = peek_request(OPENAI, body) if names_engine and whole and not crowded(body) else None
         choice = self._choose(visit, facts.model if facts is not None else None)
         await self._forward(visit, intake, body, whole=whole, choice=choice)
 
@@ -208,28 +225,36 @@ class Runner:
         """Have the answer. Raises what ended it early, where nothing was sent to the client yet."""
         visit.phase = "head"
         visit.call = visit.relay.call = Call(ask, sink)
-        await self._upstreams.run(visit.call, choice.targets)
+        try:
+            await self._upstreams.run(visit.call, choice.targets)
+        except IntegrityError as error:  # the client's own, of a body that was streamed
+            sink.broken(error)
+        if isinstance(sink, Inspected):
+            await sink.settle()
         if sink.fault is not None:
             visit.details["fault"] = sink.fault.code
         if not visit.relay.sent:
             raise sink.fault or EngineTruncated("the engine gave no answer")
 
     def _choose(self, visit: Visit, model: str | None) -> Choice:
-        return self._routing.choose(path=visit.path, model=model, headers=visit.request.headers)
+        choice = visit.standing.routing.choose(
+            path=visit.path, model=model, headers=visit.request.headers, inspected=visit.protocol is not None
+        )
+        visit.route_name = choice.route.rules.name if choice.route is not None else None
+        return choice
 
-    def _overrides(self, request: web.BaseRequest) -> Overrides:
-        observed = self._chance() * 100 >= self._config.enforce_percent
-        return overrides_of(request, allowed=self._config.request_overrides, observe=observed)
-
-    def _error(self, visit: Visit, error: IntegrityError) -> web.Response:
-        visit.outcome = "error"
-        visit.status = error.status
+    def _fail(self, visit: Visit, error: IntegrityError) -> None:
+        """End the answer with `error`; where it has begun a second head would be read as its body."""
         visit.details.setdefault("fault", error.code)
+        if visit.relay.sent:
+            visit.relay.cut()
+            return
+        visit.outcome = "error"
         reason = error.reason if isinstance(error, Refused) else error.code.removeprefix("integrity_")
         if not isinstance(error, EngineFault):
             self._metrics.rejected(reason)
         body = (visit.protocol or OPENAI).error_body(error)
-        return error_response(error, body, close=isinstance(error, Refused | Draining))
+        visit.relay.say(error_head(error), body, close=isinstance(error, Refused | Draining))
 
     def _left(self, visit: Visit) -> None:
         phase = "body" if visit.relay.sent else visit.phase
@@ -242,19 +267,22 @@ class Runner:
         seconds = time.monotonic() - visit.began
         try:
             self._metrics.ended(visit.route, code=visit.status, seconds=seconds)
-            if visit.sink is not None:
+            if visit.sink is not None and visit.sink.settled:
                 self._add_up(visit, visit.sink)
             logs.say(
                 "exchange",
-                id=_request_id(visit.request),
+                id=visit.id,
                 method=visit.request.method,
-                path=visit.path,
-                route=visit.rules_name,
+                path=visit.path if visit.path.startswith("/") else None,  # an authority may hold a password
+                route=visit.route_name,
+                model=self._metrics.model_label(visit.model) if visit.model is not None else None,
                 protocol=visit.route,
                 status=visit.status,
                 outcome=visit.outcome,
                 seconds=round(seconds, 4),
                 bytes=visit.relay.size,
+                first_byte=round(visit.relay.first - visit.began, 4) if visit.relay.first else None,
+                stream=visit.sink.streamed if visit.sink is not None else None,
                 **visit.details,
             )
         except Exception as bug:
@@ -265,9 +293,17 @@ class Runner:
         tally = exchange.tally
         for reason, count in tally.uninspected.items():
             self._metrics.fallback(reason, count)
+        self._metrics.latency(
+            route=visit.route,
+            first=visit.relay.first - visit.began if visit.relay.first and visit.outcome != "error" else None,
+            stages={"request": visit.busy, "event": sink.slowest, "finish": sink.finishing},
+        )
+        if sink.chained:
+            self._metrics.chained(visit.route)
+        for hold in sink.holds:
+            self._metrics.held(hold)
         if exchange.inspected:
-            model = visit.rules_name or "other"
-            self._metrics.inspected(tally, model=model, protocol=visit.route, stream=sink.streamed)
+            self._metrics.inspected(tally, model=visit.model, protocol=visit.route, stream=sink.streamed)
         if sink.bug is not None:
             self._metrics.fallback("server_fault")
         bug = logs.where(sink.bug) if sink.bug is not None else exchange.fault
@@ -276,8 +312,14 @@ class Runner:
 
 
 def _request_id(request: web.BaseRequest) -> str:
-    """The client's id for the request, else one of our own; it goes no further than the log."""
+    """The client's id for the request, else one of our own; it goes no further than the log and `chosen`."""
     return request.headers.get("X-Request-Id", "")[:REQUEST_ID_CHARACTERS] or uuid.uuid4().hex
+
+
+def chosen(request_id: str, percent: float) -> bool:
+    """True for `percent` of all ids. The same id is chosen again, and stays chosen when the share grows."""
+    drawn = int.from_bytes(hashlib.sha256(request_id.encode("utf-8", "surrogateescape")).digest()[:8])
+    return drawn * 100 < percent * 2**64
 
 
 def _cut(visit: Visit, task: asyncio.Task[object]) -> None:

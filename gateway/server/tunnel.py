@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from aiohttp import web
 
-from gateway.errors import EngineFault, IntegrityError
+from gateway.errors import IntegrityError
 from gateway.server.relay import Relay, relay_head
 from gateway.server.wire import Head
 
@@ -55,7 +55,7 @@ class Tunnel:
     def end(self) -> None:
         self._relay.finish()
 
-    def broken(self, fault: EngineFault) -> None:
+    def broken(self, fault: IntegrityError) -> None:
         self.fault = fault
         if self._relay.sent:
             self._relay.cut()

@@ -126,7 +126,9 @@ class ResponseReader:
         coding, length = head.all(b"transfer-encoding"), head.all(b"content-length")
         options = b",".join(head.all(b"connection")).lower().replace(b" ", b"").split(b",")
         self.reusable = head.minor == 1 and b"close" not in options
-        if head.status == 101:
+        if len(set(length)) > 1 or not all(map(_DIGITS.fullmatch, length)):
+            self._broken("its length is ambiguous")
+        elif head.status == 101:
             self.feed = self._read_upgraded
         elif self._method == "HEAD" or head.status in (204, 304):
             self.feed = self._read_surplus
@@ -136,9 +138,6 @@ class ResponseReader:
                 self._broken("its framing is ambiguous")
             self.feed = self._read_chunks
         elif length:
-            if len(set(length)) > 1 or not _DIGITS.fullmatch(length[0]):
-                self._broken("its length is ambiguous")
-                return
             self._left = int(length[0])
             self.ended = self._left == 0
             self.feed = self._read_length

@@ -314,6 +314,24 @@ def test_a_command_line_without_one_source_is_a_usage_error(arguments: list[str]
     assert error.value.code == 2
 
 
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("--profile", "observe"),
+        ("--listen", "127.0.0.1:0"),
+        ("--admin-listen", "127.0.0.1:0"),
+        ("--dialect", "think"),
+        ("--reasoning-field", "none"),
+    ],
+)
+def test_a_flag_that_a_config_file_would_overrule_is_a_usage_error(
+    flag: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as error:
+        main(["--config", "x.yaml", flag, value])
+    assert (error.value.code, flag in capsys.readouterr().err.splitlines()[-1]) == (2, True)
+
+
 async def test_a_bad_config_file_is_2_and_says_where(tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text("routes: 5\n")

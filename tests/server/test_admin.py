@@ -92,7 +92,22 @@ async def test_rules_say_what_each_route_reads_and_why() -> None:
             ("b", "none", "observe"),
         ]
         assert all(row["why"] for row in shown["routes"])
-        assert set(shown) == {"version", "rules_digest", "routes"}
+        assert set(shown) == {"version", "rules_digest", "routes", "engines"}
+
+
+async def test_rules_say_what_auto_chose_for_each_model_and_which_engine_said_so() -> None:
+    models = [{"id": "a", "root": "Qwen/Qwen3-8B"}, {"id": "b", "root": "openai/gpt-oss-20b"}]
+    about = {"/v1/models": {"data": models}, "/version": {"version": "0.32.0"}}
+    async with (
+        engine(saying(plain(b"{}")), about=about) as upstream,
+        gateway("", routes=[{"upstream": upstream.url}]) as front,
+    ):
+        shown = json.loads((await fetch(front.admin, get("/rules"))).body)
+        assert shown["engines"] == [{"engine": "vllm", "version": "0.32.0", "models": ["a", "b"]}]
+        (route,) = shown["routes"]
+        assert (route["dialect"], route["engine"]) == ("generic", "vllm")
+        assert route["models"]["b"]["dialect"] == "harmony"
+        assert "openai/gpt-oss-20b" in route["models"]["b"]["why"]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from gateway.server.app import GatewayServer
 from gateway.server.config import config_from_mapping
+from gateway.server.engines import Engines
 from tests.support.gateways import QUICK, gateway
 from tests.support.http import connected, fetch, get
 from tests.support.upstream import engine, plain, saying
@@ -79,3 +80,39 @@ async def test_terminating_an_idle_gateway_closes_it() -> None:
     running.terminate()
     running.terminate()
     await asyncio.wait_for(running.wait_closed(), 1)
+
+
+async def test_a_bug_beside_the_requests_is_told_and_harms_none(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(engines: Engines) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(Engines, "run", broken)
+    async with engine(saying(plain(b"{}"))) as upstream, gateway(upstream.url) as front:
+        assert (await fetch(front.url, get())).status == 200
+        (line,) = [record.fields for record in caplog.records if record.msg == "bug"]
+        assert line["error"].startswith("RuntimeError at test_app.py")
+
+
+async def test_a_signal_while_it_starts_is_obeyed_after_the_start_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "gateway")
+    asked = asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await reader.read()
+        writer.close()
+
+    engine_ = await asyncio.start_server(silent, "127.0.0.1", 0)
+    async with engine_:
+        url = f"http://127.0.0.1:{engine_.sockets[0].getsockname()[1]}"
+        running = server(routes=[{"upstream": url}], drain={"settle_seconds": 30, "timeout_seconds": 1})
+        starting = asyncio.ensure_future(running.start())
+        await asyncio.wait_for(asked.wait(), 1)
+        running.terminate()
+        running.terminate()  # the second skips the pause
+        await asyncio.wait_for(starting, 0.5)  # it does not wait for the engine
+        await asyncio.wait_for(running.wait_closed(), 1)
+    assert [record.msg for record in caplog.records] == ["listening", "route", "draining"]
+    assert caplog.records[1].fields.items() >= {"profile": "repair", "upstream": [url]}.items()

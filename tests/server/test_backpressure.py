@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -109,6 +112,37 @@ async def test_a_tail_that_the_client_has_not_taken_counts_as_running() -> None:
         assert front.count("http_requests_in_flight", route="chat") == 1
         assert await client.reader.readexactly(len(answer)) == answer
         assert await front.counted("http_requests_total", route="chat", code="200")
+
+
+async def test_a_client_that_reads_slowly_but_reads_is_not_cut() -> None:
+    """The stall is no progress, not slowness: a tenth of the answer comes in each of the pauses."""
+    answer = b'{"choices":[{"index":0,"message":{"content":"%b"},"finish_reason":"stop"}]}' % (b"x" * 16_000_000)
+    async with (
+        engine(saying(plain(answer))) as upstream,
+        gateway(upstream.url, timeouts={"write_stall": 0.3}) as front,
+        connected(front.url, limit=4096) as client,
+    ):
+        client.send(post(b'{"messages":[]}'))
+        await client.head()
+        size = 0
+        while size < len(answer):
+            size += len(await client.reader.readexactly(min(1_600_000, len(answer) - size)))
+            await asyncio.sleep(0.1)  # a client that is slow
+        assert await front.counted("http_requests_total", route="chat", code="200")
+
+
+async def test_a_tail_below_the_high_water_mark_that_nobody_takes_is_cut_too() -> None:
+    """Closing the connection would wait for it without an end."""
+    body = b"x" * 60_000  # less than the transport's high-water mark of 64 KiB, once the kernel's buffers are full
+    async with engine(saying(plain(body))) as upstream, gateway(upstream.url, timeouts={"write_stall": 0.3}) as front:
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        parts = urlsplit(front.url)
+        sock.connect((parts.hostname, parts.port))
+        sock.sendall(get("/x") * 200)  # more than the kernel takes, one after the other
+        with contextlib.closing(sock):
+            assert await front.counted("client_disconnects_total", phase="stalled")
+            assert await eventually(lambda: front.count("http_requests_in_flight", route="other") == 0)
 
 
 class Pausing:

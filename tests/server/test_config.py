@@ -141,7 +141,6 @@ def test_a_bad_file_is_refused_with_the_line_the_key_and_what_was_expected(
 LATER = [
     ({"workers": 2}, "workers: 2", "run more replicas"),
     ({"tls": {"cert": "x"}}, "tls: this", "terminate TLS in front of the gateway"),
-    ({"auth": {"keys": []}}, "auth: this", "authenticate in front of the gateway"),
     ({"samples": {"dir": "/x"}}, 'samples.dir: "/x"', "leave it null"),
     ({"limits": {"total_buffered": "1GiB"}}, 'limits.total_buffered: "1GiB"', "lower the caps of one exchange"),
     ({"policy": {"preamble": "strip"}}, 'policy.preamble: "strip"', "use off or observe"),
@@ -158,11 +157,6 @@ LATER = [
         {"routes": [{"upstream": UPSTREAM, "dialect_options": {"x": 1}}]},
         "routes[0].dialect_options: this",
         "leave it empty",
-    ),
-    (
-        {"routes": [{"upstream": UPSTREAM, "match": {"keys": ["team-a"]}}]},
-        "routes[0].match.keys: this",
-        "match on models, paths or headers",
     ),
 ]
 
@@ -302,7 +296,7 @@ def test_the_file_printed_in_the_contract_says_what_an_empty_one_says(tmp_path: 
     (tmp_path / "least.yaml").write_text(f"routes: [{{upstream: '{UPSTREAM}', match: {{models: ['*']}}}}]", "utf-8")
     full, least = (load_config(tmp_path / name, environ={}) for name in ("full.yaml", "least.yaml"))
     assert full.warnings == ()
-    assert [f.name for f in fields(Config) if getattr(full, f.name) != getattr(least, f.name)] == ["source"]
+    assert [f.name for f in fields(Config) if getattr(full, f.name) != getattr(least, f.name)] == ["source", "files"]
 
 
 def test_what_is_not_written_has_the_documented_default() -> None:
@@ -338,7 +332,6 @@ def test_the_keys_that_the_black_box_runner_writes_are_accepted() -> None:
         "policy.structured_output.check",
         "policy.tool_rescue.reasoning",
         "policy.tool_rescue.markerless",
-        "routes[0].policy.request.history",
         "routes[0].policy.raw_text",
     }
 
@@ -506,3 +499,23 @@ def test_observe_says_which_keys_it_decides(tmp_path: Path) -> None:
 def test_a_dialect_that_the_rulebook_takes_with_a_warning_is_told() -> None:
     config = built({"routes": [{"upstream": UPSTREAM, "dialect": {"tools": "hf"}}]})
     assert [warning.partition(": ")[2].partition(":")[0] for warning in config.warnings] == ["routes[0].dialect"]
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64, "-", "-a", "a-", "x.-"])
+def test_a_name_that_no_resolver_would_be_asked_for_is_refused_at_its_place(host: str, tmp_path: Path) -> None:
+    got = refusal(tmp_path / "c.yaml", f"listen: '{host}:80'\nroutes:\n- upstream: ['http://h', 'http://{host}:80']\n")
+    listen, upstream = got.splitlines()
+    assert listen.startswith("FILE:1: listen: got ")
+    assert listen.endswith("expected a host name or an address, and a port")
+    assert upstream.startswith("FILE:3: routes[0].upstream[1]: got ")
+    assert upstream.endswith("expected a host name or an address")
+
+
+@pytest.mark.parametrize("host", ["localhost", "a_b", "xn--nxasmq6b", "h\u00e9", "10.0.0.1", "[::1]", "engine.svc."])
+def test_names_and_addresses_of_engines_pass(host: str) -> None:
+    assert built({"routes": [{"upstream": f"http://{host}:80"}]}).routes[0].upstream == (f"http://{host}:80",)
+
+
+def test_no_engine_listens_on_port_0() -> None:
+    with pytest.raises(ConfigError, match=r"routes\[0\].upstream: got \"http://h:0\""):
+        built({"routes": [{"upstream": "http://h:0"}]})

@@ -95,7 +95,7 @@ def test_the_policy_defaults_of_the_schema_are_those_of_the_program() -> None:
     plain = [field for field in fields(Policy) if isinstance(field.default, str)]
     assert {field.name: field.default for field in plain if field.default is not MISSING} == {
         name: keys("policy")[name]["default"] for name in ("promote_reasoning", "on_internal_error")
-    }
+    } | {"history": keys("policy.request")["history"]["default"]}
 
 
 def test_every_cap_is_a_key_with_the_default_of_the_program() -> None:
@@ -125,7 +125,6 @@ def test_only_what_asks_for_something_has_no_effect() -> None:
     assert list(without_effect(data)) == [
         ("routes", 1, "engine_version"),
         ("policy", "tool_rescue", "deny"),
-        ("policy", "preamble"),
         ("limits", "structured"),
     ]
 

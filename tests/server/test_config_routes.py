@@ -165,7 +165,7 @@ def test_profile_observe_changes_no_field_and_no_ending_whatever_the_policies_sa
 def test_the_engine_says_whose_parser_name_is_meant_first(engine: str, registry: str) -> None:
     # `qwen3` is a reasoning parser of both engines (section 1 of vllm.md and of sglang.md).
     (route,) = built({"engine": engine, "dialect": {"reasoning": "qwen3"}}).routes
-    assert route.dialect_name == "think"
+    assert route.dialect_name == "qwen"
     assert f" of {registry} " in route.dialect_why
 
 
@@ -207,5 +207,52 @@ def test_halves_that_do_not_go_together_are_refused_at_the_dialect(tmp_path: Pat
     call = "name: clash\nsummary: a call in think tags\naliases: {vllm: [clash]}\nregions:\n- open: ['<think>']\n"
     (tmp_path / "calls" / "clash.yaml").write_text(call, "utf-8")
     dialect = {"reasoning": "qwen3", "tools": "clash"}
-    with pytest.raises(ConfigError, match=r"^test: routes\[0\]\.dialect: think and clash do not go together: "):
+    with pytest.raises(ConfigError, match=r"^test: routes\[0\]\.dialect: qwen and clash do not go together: "):
         built({"dialect": dialect}, rules_dir=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("top", "mode"),
+    [
+        ({}, Mode.ENFORCE),  # which is to count it: nothing is done about a preamble
+        ({"preamble": "observe"}, Mode.ENFORCE),
+        ({"preamble": "off"}, Mode.OFF),
+        ({"preamble": "off", "findings": {"preamble": "observe"}}, Mode.OBSERVE),  # the finding beats the feature
+    ],
+)
+def test_preambles_are_counted_unless_they_are_off(top: dict[str, Any], mode: Mode) -> None:
+    assert policy_of(top=top).mode(Finding.PREAMBLE) is mode
+
+
+@pytest.mark.parametrize(
+    ("profile", "top", "own", "history"),
+    [
+        ("full", {}, {}, "auto"),
+        ("repair", {}, {}, "leave"),
+        ("full", {"history": "strip"}, {}, "strip"),
+        ("full", {"history": "strip"}, {"history": "keep"}, "keep"),
+    ],
+)
+def test_the_history_rule_is_the_routes_then_the_files_then_the_profiles(
+    profile: str, top: dict[str, str], own: dict[str, str], history: str
+) -> None:
+    assert policy_of(profile=profile, top={"request": top}, own={"request": own}).history == history
+
+
+def test_every_route_knows_the_openings_of_the_rulebook() -> None:
+    config = built({})
+    assert config.routes[0].rules.openings == config.rulebook.openings != ()
+
+
+def test_several_engines_without_a_route_for_the_rest_are_told_where_the_rest_goes() -> None:
+    routes = [{"match": {"models": [name]}, "upstream": f"http://{name}:1"} for name in "ab"]
+    told = "test: routes: no route accepts every request; what none accepts goes to http://a:1, unread"
+    assert built(*routes).warnings == (told,)
+    assert built(*routes, {"upstream": "http://a:1"}).warnings == ()
+    assert built(routes[0], {**routes[1], "upstream": "http://a:1"}).warnings == ()
+
+
+@pytest.mark.parametrize("url", ["http://a:1/v1", "http://a:1/x/v1/"])
+def test_a_base_url_with_the_v1_that_clients_write_too_is_told(url: str) -> None:
+    told = "test: routes[0].upstream: ends in /v1, which the paths of clients begin with: /v1/v1/… is asked"
+    assert built({"upstream": url}).warnings == (told,)

@@ -121,3 +121,11 @@ async def test_cookies_of_the_engine_are_not_stored() -> None:
         await fetch(front.url, get())
         await fetch(front.url, get())
         assert upstream.last.get("cookie") is None
+
+
+@pytest.mark.parametrize("observed", [{"enforce_percent": 0}, {"request_overrides": ["profile"]}])
+async def test_where_reasoning_is_hidden_an_observed_answer_must_be_readable_too(observed: dict[str, object]) -> None:
+    hidden = {"policy": {"reasoning_field": "none"}, **observed}
+    async with engine(saying(plain(b"{}"))) as upstream, gateway(upstream.url, **hidden) as front:
+        await fetch(front.url, post(b"{}", "Accept-Encoding: gzip", "X-Integrity-Profile: observe"))
+        assert upstream.last.all("accept-encoding") == ["identity"]

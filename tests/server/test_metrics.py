@@ -1,33 +1,94 @@
-"""The metric catalogue: names, labels, and how a tally is added up."""
+"""The metric catalogue: names, labels, which series are there from the start, and how a tally is added up."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
 from prometheus_client.openmetrics.exposition import generate_latest
 
 from gateway import __version__
-from gateway.findings import Finding
+from gateway.findings import LEAKS, Finding
+from gateway.integrity.holds import HOLDS
 from gateway.integrity.tally import Tally
 from gateway.policy import Mode, Profile, policy_for
+from gateway.server.auto import EngineFacts, Served
+from gateway.server.catalogue import CATALOGUE, LABELS, MODELS_KEPT, OTHER
+from gateway.server.config import config_from_mapping
+from gateway.server.connection import target_of
+from gateway.server.inforce import InForce
+from gateway.server.inspected import Held
 from gateway.server.metrics import Metrics
 
-CATALOGUE = {
+UPSTREAM = "http://a:1"
+SPEC = {
     "integrity_responses": {"model", "protocol", "stream"},
     "integrity_leaky_responses": {"model", "protocol", "rule"},
     "integrity_any_leak_responses": {"model", "protocol"},
     "integrity_delivered_leaks": {"model", "protocol", "rule"},
     "integrity_leak_markers": {"rule"},
+    "integrity_chained_responses": {"protocol"},
+    "integrity_tool_responses": {"model", "protocol"},
+    "integrity_tool_call_failures": {"model", "protocol", "reason"},
+    "integrity_tool_calls": {"model", "protocol", "source"},
+    "integrity_structured_responses": {"model", "protocol"},
+    "integrity_structured_failures": {"model", "protocol", "reason"},
     "integrity_remediations": {"model", "protocol", "action", "outcome"},
+    "integrity_remediation_rules": {"rule", "action"},
+    "integrity_regeneration_attempts": {"model"},
+    "integrity_regeneration_tokens": {"model", "kind"},
+    "integrity_regeneration_duration_seconds": {"model"},
     "integrity_http_requests": {"route", "code"},
     "integrity_http_request_duration_seconds": {"route"},
     "integrity_http_requests_in_flight": {"route"},
+    "integrity_first_event_seconds": {"route"},
+    "integrity_added_latency_seconds": {"stage"},
+    "integrity_held_back_bytes": set(),
+    "integrity_held_seconds": {"cause"},
+    "integrity_hold_releases": {"cause"},
     "integrity_upstream_requests": {"attempt", "outcome"},
+    "integrity_upstream_connections": {"state"},
+    "integrity_upstream_info": {"engine", "version", "model"},
     "integrity_client_disconnects": {"phase"},
+    "integrity_parse_errors": {"stage"},
     "integrity_passthrough_fallbacks": {"reason"},
     "integrity_rejected_requests": {"reason"},
+    "integrity_rules_loaded": set(),
+    "integrity_config_reloads": {"result"},
+    "integrity_config_last_reload_success_timestamp_seconds": set(),
     "integrity_draining": set(),
     "integrity_build_info": {"version", "rules_digest"},
 }
-"""reference/operations.md section 3.6, as far as this version counts."""
+"""reference/operations.md section 3.6, and what issue 3 adds: `chained`, `parse_errors` by stage, `upstream_info`."""
+NOT_YET = {
+    "tool_responses",
+    "tool_call_failures",
+    "tool_calls",
+    "structured_responses",
+    "structured_failures",
+    "regeneration_attempts",
+    "regeneration_tokens",
+    "regeneration_duration_seconds",
+}
+"""Families that no route can add to in this version: they are announced and have no series."""
+TYPICAL, WORST = 300, 3000
+"""Series of one process: reference/operations.md section 3.4."""
+
+
+def running(*models: str, profile: str = "repair", **route: Any) -> Metrics:
+    """The metrics of a gateway whose engine serves `models`."""
+    config = config_from_mapping({"routes": [{"upstream": UPSTREAM, **route}], "profile": profile}, source="test")
+    in_force = InForce(config, changed=lambda _: None)
+    in_force.learn({target_of(UPSTREAM): served(*models)})
+    metrics = Metrics()
+    metrics.stands(in_force.now, in_force.facts)
+    return metrics
+
+
+def served(*models: str) -> EngineFacts:
+    return EngineFacts(engine="vllm", version="0.32.0", models=tuple(Served(id=name, names=(name,)) for name in models))
 
 
 def tally(profile: Profile = Profile.REPAIR, **findings: Mode) -> Tally:
@@ -39,45 +100,128 @@ def counted(metrics: Metrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(f"integrity_{name}", labels)
 
 
-def everything() -> Metrics:
-    """Every metric with a sample."""
-    metrics = Metrics(rules_digest="abc")
-    seen = tally(boundary_token=Mode.OBSERVE)
-    seen.add(Finding.BOUNDARY_TOKEN, "stripped")
-    seen.add(Finding.SPECIAL_TOKEN, "stripped")
-    metrics.inspected(seen, model="m", protocol="chat", stream=True)
-    metrics.started("chat")
-    metrics.ended("chat", code=200, seconds=0.2)
-    metrics.upstream(1, "ok")
-    metrics.disconnected("body")
-    metrics.fallback("content_type")
-    metrics.rejected("framing")
-    return metrics
+def series(metrics: Metrics, *, suffix: str = "") -> list[tuple[str, dict[str, str]]]:
+    families = metrics.registry.collect()
+    samples = [sample for family in families for sample in family.samples if sample.name.startswith("integrity_")]
+    return [(sample.name, sample.labels) for sample in samples if sample.name.endswith(suffix)]
 
 
-def test_the_catalogue_is_complete_and_has_nothing_else() -> None:
-    found = {
-        family.name: {label for sample in family.samples for label in sample.labels} - {"le"}
-        for family in everything().registry.collect()
-        if family.name.startswith("integrity_")
-    }
-    assert found == CATALOGUE
+def values(metrics: Metrics, name: str, label: str) -> set[str]:
+    return {labels[label] for found, labels in series(metrics) if found == f"integrity_{name}"}
 
 
-def test_histograms_are_small() -> None:
-    samples = generate_latest(everything().registry).decode()
-    buckets = [
-        line for line in samples.splitlines() if line.startswith("integrity_http_request_duration_seconds_bucket")
-    ]
-    assert len(buckets) == 14
+# ---------------------------------------------------------------- the catalogue
+
+
+def test_the_catalogue_is_the_specified_one() -> None:
+    assert {f"integrity_{family.name}": set(family.labels) for family in CATALOGUE} == SPEC
+
+
+def test_every_family_is_exposed_and_nothing_else() -> None:
+    found = {family.name for family in running("m").registry.collect() if family.name.startswith("integrity_")}
+    assert found == SPEC.keys()
+
+
+@pytest.mark.parametrize("family", CATALOGUE, ids=lambda family: family.name)
+def test_a_family_follows_the_rules_of_prometheus(family: Any) -> None:
+    assert family.help.endswith(".")
+    assert family.kind in ("counter", "gauge", "histogram")
+    assert (family.kind == "histogram") is bool(family.buckets)
+    assert len(family.buckets) <= 13  # and one for the rest
+    assert not family.buckets or len(family.labels) <= 2
+    assert not family.name.endswith("_total")
+    assert family.exposed.endswith("_total") is (family.kind == "counter")
+
+
+def test_the_causes_of_holds_are_those_that_are_documented() -> None:
+    assert values(running(), "hold_releases_total", "cause") == {hold.cause for hold in HOLDS}
 
 
 def test_no_counter_has_a_second_series_for_its_birthday() -> None:
-    assert "_created" not in generate_latest(everything().registry).decode()
+    assert "_created" not in generate_latest(running("m").registry).decode()
+
+
+# ---------------------------------------------------------------- from the start
+
+
+@pytest.mark.parametrize("family", [family for family in CATALOGUE if family.name not in NOT_YET], ids=lambda f: f.name)
+def test_a_series_is_there_before_anything_was_counted(family: Any) -> None:
+    found = {name.removesuffix("_count") for name, _ in series(running("m"))}
+    assert family.exposed in found
+
+
+@pytest.mark.parametrize("name", sorted(NOT_YET))
+def test_a_family_that_no_route_can_add_to_has_no_series(name: str) -> None:
+    assert [found for found, _ in series(running("m")) if found.startswith(f"integrity_{name}")] == []
+
+
+def test_each_served_model_has_its_series_and_so_have_all_others() -> None:
+    metrics = running("a", "b")
+    assert values(metrics, "responses_total", "model") == {"a", "b", OTHER}
+    assert values(metrics, "leaky_responses_total", "rule") == LEAKS
+    assert counted(metrics, "responses_total", model="a", protocol="chat", stream="true") == 0
+
+
+def test_rules_that_no_route_can_show_have_no_series() -> None:
+    assert "boundary_token" not in values(running(dialect="none"), "leak_markers_total", "rule")
+    assert "duplicate_suppressed" in values(running(dialect="none"), "leak_markers_total", "rule")
+    off = running(policy={"findings": {"role_token": "off"}})
+    assert values(off, "leaky_responses_total", "rule") == LEAKS - {"role_token"}
+
+
+def test_a_model_of_a_later_configuration_gets_its_series_then_and_an_older_one_keeps_them() -> None:
+    config = config_from_mapping({"routes": [{"upstream": UPSTREAM}]}, source="test")
+    in_force = InForce(config, changed=lambda _: None)
+    metrics = Metrics()
+    for models in (("a",), ("b",)):
+        in_force.learn({target_of(UPSTREAM): served(*models)})
+        metrics.stands(in_force.now, in_force.facts)
+    assert values(metrics, "responses_total", "model") == {"a", "b", OTHER}
+    assert values(metrics, "upstream_info", "model") == {"b"}
+
+
+def test_models_past_the_cap_are_other() -> None:
+    metrics = running(*(f"m{number:02}" for number in range(MODELS_KEPT + 5)))
+    assert len(values(metrics, "responses_total", "model")) == MODELS_KEPT + 1
+    assert len(values(metrics, "upstream_info", "model")) == MODELS_KEPT
+    metrics.inspected(tally(), model=f"m{MODELS_KEPT}", protocol="chat", stream=True)
+    assert counted(metrics, "responses_total", model=OTHER, protocol="chat", stream="true") == 1
+
+
+def everything(metrics: Metrics, models: Iterable[str]) -> None:
+    """Every value that a label can have."""
+    for model in models:
+        for profile in (Profile.REPAIR, Profile.OBSERVE):
+            seen = tally(profile)
+            for finding in Finding:
+                for action in ("moved", "stripped", "suppressed", "replayed", "promoted", "split", "added", "flagged"):
+                    seen.add(finding, action)
+            metrics.inspected(seen, model=model, protocol="chat", stream=True)
+    for attempt in range(9):
+        for outcome in LABELS["outcome"]:
+            metrics.upstream(attempt + 1, outcome)
+    for code in range(200, 600, 8):
+        metrics.ended("chat", code=code, seconds=1)
+        metrics.ended("other", code=code, seconds=1)
+
+
+@pytest.mark.parametrize(("models", "budget"), [(1, TYPICAL), (MODELS_KEPT, WORST)])
+def test_a_fresh_process_stays_within_the_budget_of_series(models: int, budget: int) -> None:
+    assert len(series(running(*(f"m{number}" for number in range(models))))) < budget
+
+
+def test_the_worst_process_stays_within_the_budget_of_series() -> None:
+    names = [f"m{number}" for number in range(MODELS_KEPT * 2)]
+    metrics = running(*names)
+    everything(metrics, names)
+    assert len(series(metrics)) < WORST
+
+
+# ---------------------------------------------------------------- counting
 
 
 def test_a_response_counts_once_a_rule_however_often_it_leaked() -> None:
-    metrics = Metrics(rules_digest="abc")
+    metrics = running("m")
     seen = tally()
     for marker in ("<think>", "</think>", "</think>"):
         seen.add(Finding.BOUNDARY_TOKEN, "stripped", marker=marker)
@@ -90,39 +234,42 @@ def test_a_response_counts_once_a_rule_however_often_it_leaked() -> None:
     assert counted(metrics, "leaky_responses_total", **labels, rule="reasoning_leak") == 1
     assert counted(metrics, "leak_markers_total", rule="boundary_token") == 3
     assert counted(metrics, "remediations_total", **labels, action="stripped", outcome="ok") == 3
-    assert counted(metrics, "delivered_leaks_total", **labels, rule="boundary_token") is None
+    assert counted(metrics, "remediation_rules_total", rule="boundary_token", action="stripped") == 3
+    assert counted(metrics, "delivered_leaks_total", **labels, rule="boundary_token") == 0
 
 
 def test_what_was_only_observed_reached_the_client() -> None:
-    metrics = Metrics(rules_digest="abc")
+    metrics = running("m", profile="observe")
     seen = tally(Profile.OBSERVE)
     seen.add(Finding.BOUNDARY_TOKEN, "stripped")
     labels = {"model": "m", "protocol": "chat"}
     metrics.inspected(seen, **labels, stream=True)
     assert counted(metrics, "delivered_leaks_total", **labels, rule="boundary_token") == 1
     assert counted(metrics, "any_leak_responses_total", **labels) == 1
-    assert counted(metrics, "remediations_total", **labels, action="would_stripped", outcome="ok") is None
+    assert counted(metrics, "remediations_total", **labels, action="stripped", outcome="ok") == 0
+    assert counted(metrics, "remediations_total", **labels, action="would_strip", outcome="ok") is None
 
 
 def test_a_finding_that_is_no_leak_does_not_raise_the_leak_rate() -> None:
-    metrics = Metrics(rules_digest="abc")
+    metrics = running("m")
     seen = tally()
     seen.add(Finding.TRUNCATED, "flagged", where="reasoning")
     metrics.inspected(seen, model="m", protocol="chat", stream=True)
-    assert counted(metrics, "any_leak_responses_total", model="m", protocol="chat") is None
+    assert counted(metrics, "any_leak_responses_total", model="m", protocol="chat") == 0
     assert counted(metrics, "leaky_responses_total", model="m", protocol="chat", rule="truncated") is None
     assert counted(metrics, "leak_markers_total", rule="truncated") == 1
 
 
-def test_a_clean_response_is_the_denominator_only() -> None:
-    metrics = Metrics(rules_digest="abc")
-    metrics.inspected(tally(), model="m", protocol="chat", stream=True)
-    assert counted(metrics, "responses_total", model="m", protocol="chat", stream="true") == 1
-    assert counted(metrics, "any_leak_responses_total", model="m", protocol="chat") is None
+@pytest.mark.parametrize(("model", "label"), [("m", "m"), ("unknown", OTHER), ("", OTHER), (None, OTHER)])
+def test_a_clean_response_is_the_denominator_only_under_a_known_name(model: str | None, label: str) -> None:
+    metrics = running("m")
+    metrics.inspected(tally(), model=model, protocol="chat", stream=True)
+    assert counted(metrics, "responses_total", model=label, protocol="chat", stream="true") == 1
+    assert counted(metrics, "any_leak_responses_total", model=label, protocol="chat") == 0
 
 
 def test_requests_are_in_flight_from_start_to_end() -> None:
-    metrics = Metrics(rules_digest="abc")
+    metrics = running()
     metrics.started("other")
     assert counted(metrics, "http_requests_in_flight", route="other") == 1
     metrics.ended("other", code=499, seconds=3.0)
@@ -131,11 +278,77 @@ def test_requests_are_in_flight_from_start_to_end() -> None:
     assert counted(metrics, "http_request_duration_seconds_sum", route="other") == 3.0
 
 
-def test_draining_and_build_info_are_there_from_the_start() -> None:
-    metrics = Metrics(rules_digest="abc")
-    assert counted(metrics, "build_info", version=__version__, rules_digest="abc") == 1
+def test_only_what_happened_is_a_latency() -> None:
+    metrics = running()
+    metrics.latency(route="chat", first=0.3, stages={"request": 0.001, "event": 0.002, "finish": None})
+    metrics.latency(route="chat", first=None, stages={"request": None, "event": 0.001, "finish": None})
+    assert counted(metrics, "first_event_seconds_sum", route="chat") == 0.3
+    assert counted(metrics, "added_latency_seconds_sum", stage="event") == pytest.approx(0.003)
+    counts = [counted(metrics, "added_latency_seconds_count", stage=stage) for stage in LABELS["stage"]]
+    assert counts == [1, 2, 0]
+
+
+def test_a_hold_counts_with_its_cause_its_time_and_its_bytes() -> None:
+    metrics = running()
+    metrics.held(Held("dedup", 0.5, 300))
+    assert counted(metrics, "held_seconds_sum", cause="dedup") == 0.5
+    assert counted(metrics, "hold_releases_total", cause="dedup") == 1
+    assert counted(metrics, "held_back_bytes_sum") == 300
+
+
+def test_a_failed_parse_is_a_fallback_and_an_error_of_its_stage() -> None:
+    metrics = running()
+    for reason in ("request_not_json", "no_event", "no_JSON", "content_type"):
+        metrics.fallback(reason, 2)
+    assert counted(metrics, "passthrough_fallbacks_total", reason="content_type") == 2
+    stages = {stage: counted(metrics, "parse_errors_total", stage=stage) for stage in ("request", "frame", "message")}
+    assert stages == {"request": 2, "frame": 2, "message": 2}
+
+
+def test_late_attempts_share_a_label() -> None:
+    metrics = running()
+    for attempt in (1, 2, 3, 4, 50):
+        metrics.upstream(attempt, "ok")
+    found = {labels["attempt"] for name, labels in series(metrics) if name == "integrity_upstream_requests_total"}
+    assert found == {"1", "2", "3"}
+    assert counted(metrics, "upstream_requests_total", attempt="3", outcome="ok") == 3
+
+
+def test_the_rules_in_force_are_told_and_only_those() -> None:
+    metrics = running()
+    one, two = (config_from_mapping({"routes": [{"upstream": UPSTREAM}]}, source="test") for _ in range(2))
+    metrics.stands(InForce(one, changed=lambda _: None).now, [])
+    metrics.stands(InForce(two, changed=lambda _: None).now, [])
+    assert counted(metrics, "build_info", version=__version__, rules_digest=one.digest) == 1
+    assert len([name for name, _ in series(metrics) if name == "integrity_build_info"]) == 1
+    assert counted(metrics, "rules_loaded") == len(one.rulebook.dialects) + len(one.rulebook.calls)
+
+
+def test_the_time_of_the_last_good_reload_stands_where_one_failed() -> None:
+    metrics = running()
+    began = counted(metrics, "config_last_reload_success_timestamp_seconds")
+    assert began is not None and abs(began - time.time()) < 60
+    metrics.reloaded("failure")
+    assert counted(metrics, "config_last_reload_success_timestamp_seconds") == began
+    metrics.reloaded("success")
+    after = counted(metrics, "config_last_reload_success_timestamp_seconds")
+    assert after is not None and after > began
+    assert counted(metrics, "config_reloads_total", result="failure") == 1
+
+
+def test_draining_is_0_until_it_is_not() -> None:
+    metrics = running()
     assert counted(metrics, "draining") == 0
     metrics.draining(True)
     assert counted(metrics, "draining") == 1
     metrics.draining(False)
     assert counted(metrics, "draining") == 0
+
+
+def test_connections_are_counted_when_they_are_asked_for() -> None:
+    metrics = running()
+    open_now = [1, 2]
+    metrics.connections(active=lambda: open_now[0], idle=lambda: open_now[1])
+    open_now[0] = 7
+    assert counted(metrics, "upstream_connections", state="active") == 7
+    assert counted(metrics, "upstream_connections", state="idle") == 2

@@ -86,8 +86,7 @@ async def test_an_engine_may_answer_before_it_has_read_the_body() -> None:
 
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal connections
-        connections += 1
-        await reader.readuntil(b"\r\n\r\n")
+        connections += (await reader.readuntil(b"\r\n\r\n")).startswith(b"PUT")  # or asks what the engine is
         writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 3\r\n\r\nbig")
         await writer.drain()
         await reader.read()
@@ -245,22 +244,60 @@ def test_the_first_route_that_accepts_wins() -> None:
         ("x", {}, "http://d:4"),
         (None, {}, "http://d:4"),
     ):
-        assert found.choose(path="/", model=model, headers=headers).targets == (target_of(url),)
-    both = found.choose(path="/", model="x", headers={"x-team": "b"})
+        assert found.choose(path="/", model=model, headers=headers, inspected=False).targets == (target_of(url),)
+    both = found.choose(path="/", model="x", headers={"x-team": "b"}, inspected=False)
     assert both.targets == (target_of("http://b:2"), target_of("http://c:3"))
     assert found.engines == tuple(map(target_of, ("http://a:1", "http://b:2", "http://c:3", "http://d:4")))
 
 
 def test_an_unmatched_request_goes_to_the_only_engine_there_is() -> None:
     one = routing(*({"match": {"models": [model]}, "upstream": "http://a:1"} for model in "ab"))
-    assert one.choose(path="/", model="c", headers={}).route is None
-    assert one.choose(path="/", model="c", headers={}).targets == (target_of("http://a:1"),)
+    assert one.choose(path="/", model="c", headers={}, inspected=True).route is None
+    assert one.choose(path="/", model="c", headers={}, inspected=True).targets == (target_of("http://a:1"),)
 
 
-def test_an_unmatched_request_goes_nowhere_when_there_are_two() -> None:
-    two = routing(*({"match": {"models": [model]}, "upstream": f"http://{model}:1"} for model in "ab"))
+def test_an_unmatched_request_goes_to_the_first_engine_when_there_are_more() -> None:
+    two = routing(*({"match": {"models": [m]}, "upstream": [f"http://{m}:1", f"http://{m}:2"]} for m in "ab"))
+    assert two.choose(path="/", model="c", headers={}, inspected=True).route is None
+    assert two.choose(path="/", model="c", headers={}, inspected=True).targets == (target_of("http://a:1"),)
+
+
+def test_where_a_route_hides_reasoning_an_unmatched_answer_is_nobodys() -> None:
+    hiding = {"match": {"models": ["a"]}, "upstream": "http://a:1", "policy": {"reasoning_field": "none"}}
+    found = routing(hiding, {"match": {"models": ["b"]}, "upstream": "http://b:1"})
+    assert found.choose(path="/", model=None, headers={}, inspected=False).targets == (target_of("http://a:1"),)
     with pytest.raises(NoRoute):
-        two.choose(path="/", model="c", headers={})
+        found.choose(path="/", model=None, headers={}, inspected=True)
+
+
+DISGUISED = [
+    "/v1/chat/%63ompletions",
+    "/v1/chat/%2563ompletions",
+    "/v1/chat%2Fcompletions",
+    "/v1/chat/completions#x",
+    "/v1/models#/v1/chat/completions",
+    "/v1//chat/completions",
+    "/v1/chat/./completions",
+    "/v1/x/../chat/completions",
+    "/v1/chat/completions/",
+    "/v1/chat/completions;a",
+    "/v1/chat\\completions",
+    "/V1/Chat/Completions",
+]
+
+
+@pytest.mark.parametrize("path", DISGUISED)
+async def test_a_path_that_only_looks_uninspected_is_refused_where_reasoning_is_hidden(path: str) -> None:
+    async with engine(saying(plain(b"{}"))) as upstream:
+        async with gateway(upstream.url, policy={"reasoning_field": "none"}) as front:
+            answer = await fetch(front.url, post(b"{}", target=path))
+            assert (answer.status, json.loads(answer.body)["error"]["code"]) == (400, "integrity_path_disguised")
+            assert front.count("rejected_requests_total", reason="path_disguised") == 1
+            assert (await fetch(front.url, post(b"{}", target="/v1/embeddings"))).status == 200
+            assert (await fetch(front.url, post(b"{}", target="/v1/chat/completions?a=%63"))).status == 200
+        async with gateway(upstream.url) as front:
+            assert (await fetch(front.url, post(b"{}", target=path))).status == 200
+            assert upstream.last.target == path
 
 
 @pytest.mark.parametrize("target", ["/v1/chat/completions", "/v1/embeddings"])
@@ -274,8 +311,12 @@ async def test_the_model_of_the_body_chooses_the_engine(target: str) -> None:
             assert (await fetch(front.url, post(b'{"model":"two","messages":[]}', target=target))).status == 200
             assert (len(one.seen), len(two.seen)) == (0, 1)
             answer = await fetch(front.url, post(b'{"model":"three","messages":[]}', target=target))
-            assert (answer.status, json.loads(answer.body)["error"]["code"]) == (404, "integrity_no_route")
-            assert (len(one.seen), len(two.seen)) == (0, 1)
+            assert (answer.status, len(one.seen), len(two.seen)) == (200, 1, 1)
+            broken = b'{"model":"two","messages"'
+            assert (await fetch(front.url, post(broken, target=target))).status == 200
+            assert (one.last.body, len(two.seen)) == (broken, 1)
+            unread = 2 if target == "/v1/chat/completions" else 0
+            assert front.count("passthrough_fallbacks_total", reason="no_route") == unread
 
 
 async def test_an_unmatched_inspected_request_is_forwarded_untouched_and_counted() -> None:

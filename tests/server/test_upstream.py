@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 
 import pytest
 
-from gateway.server.connection import target_of
+from gateway.errors import EngineFault
+from gateway.server import health
+from gateway.server.config import Timeouts
+from gateway.server.connection import STALE_SECONDS, Ask, Call, target_of
+from gateway.server.upstream import Upstreams
+from gateway.server.wire import Head
 from tests.support.gateways import gateway
 from tests.support.http import Message, connected, fetch, get, post
 from tests.support.upstream import (
+    JSON,
     LAST_CHUNK,
     SSE,
     Script,
@@ -198,6 +205,23 @@ async def test_an_answer_without_length_that_ends_by_a_reset_does_not_look_compl
         assert b"0\r\n\r\n" not in await asyncio.wait_for(client.reader.read(), 5)
 
 
+@pytest.mark.parametrize("case", TRUNCATED)
+async def test_a_cut_answer_to_http_1_0_ends_by_a_reset(case: str) -> None:
+    """Where only the close ends a body, a close says that it is complete."""
+    async with (
+        engine(closing(TRUNCATED[case])) as upstream,
+        gateway(upstream.url) as front,
+        connected(front.url) as client,
+    ):
+        client.send(b"GET /x HTTP/1.0\r\nHost: h\r\n\r\n")
+        if case == "short length":  # its length says that it is not complete
+            assert not (await client.answer()).complete
+            return
+        with pytest.raises(ConnectionResetError):
+            while await asyncio.wait_for(client.reader.read(65536), 5):
+                pass
+
+
 async def test_surplus_bytes_are_dropped_with_the_connection() -> None:
     """D08, D10"""
     surplus = b"HTTP/1.1 200 OK\r\n\r\nsmuggled"
@@ -273,6 +297,109 @@ async def test_a_stale_connection_is_replaced_once(kind: str) -> None:
         assert upstream.seen[1].body == upstream.seen[2].body
         assert await front.counted("upstream_requests_total", attempt="1", outcome="stale")
         assert await front.counted("upstream_requests_total", attempt="2", outcome="ok")
+
+
+async def late(talk: Talk) -> None:
+    """Reads a request, works on it for longer than a crossing close takes, and breaks."""
+    await asyncio.sleep(3 * STALE_SECONDS)
+    talk.close()
+
+
+@pytest.mark.parametrize("kind", ["inspected", "uninspected"])
+async def test_a_request_that_an_engine_may_have_worked_on_is_not_sent_again(kind: str) -> None:
+    async with (
+        engine(saying(plain(b"first")), late, saying(plain(b"second"))) as upstream,
+        engine(saying(plain(b"other"))) as other,
+        gateway([other.url, upstream.url]) as front,
+    ):
+        assert (await fetch(front.url, get())).body == b"first"
+        assert (await fetch(front.url, get())).body == b"other"
+        answer = await fetch(front.url, REQUESTS[kind])
+        assert error_of(answer) == (502, "integrity_upstream_unreachable")
+        assert (len(upstream.seen), len(other.seen)) == (2, 1)
+
+
+async def test_no_other_engine_is_asked_once_bytes_were_sent() -> None:
+    """The engine closes for good while the request crosses: another engine could answer, and would do it twice."""
+    async with engine(saying(plain(b"other"))) as other:
+        served = asyncio.Event()
+
+        async def once_only(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(plain(b"first"))
+            await reader.readuntil(b"\r\n\r\n")
+            server.close()
+            writer.close()
+            served.set()
+
+        server = await asyncio.start_server(once_only, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        pool = Upstreams(Timeouts(), observe=lambda attempt, outcome: None)
+        targets = [target_of(other.url), target_of(url)]
+        bodies = []
+        for _ in range(3):
+            answer = Kept()
+            await asyncio.wait_for(pool.run(Call(Ask(method="GET", target=b"/", fields=()), answer), targets), 5)
+            bodies.append(answer.body)
+        assert served.is_set()
+        assert (bodies, len(other.seen)) == ([b"first", b"other", b""], 1)
+        pool.close()
+
+
+class Kept:
+    """A sink that keeps the body."""
+
+    body = b""
+
+    def head(self, head: Head) -> None: ...
+
+    def data(self, body: bytes) -> None:
+        self.body += body
+
+    def end(self) -> None: ...
+
+    def broken(self, fault: EngineFault) -> None: ...
+
+
+async def test_a_name_that_idna_refuses_is_a_name_that_is_not_known() -> None:
+    """The configuration refuses it; a label can still be too long only with what a search domain adds."""
+    answer = Broken()
+    pool = Upstreams(Timeouts(), observe=lambda attempt, outcome: None)
+    await pool.run(Call(Ask(method="GET", target=b"/", fields=()), answer), [target_of("http://a..b:1")])
+    assert answer.fault is not None
+    assert (answer.fault.status, "name is not known" in str(answer.fault)) == (502, True)
+
+
+class Broken(Kept):
+    """A sink that keeps the fault."""
+
+    fault: EngineFault | None = None
+
+    def broken(self, fault: EngineFault) -> None:
+        self.fault = fault
+
+
+async def test_an_engine_that_goes_and_comes_back_gets_one_line_each(
+    unused: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "QUIET_SECONDS", 0.0)
+    caplog.set_level("INFO", "gateway")
+    async with gateway(unused) as front:
+        for _ in range(3):
+            assert (await fetch(front.url, get())).status == 502
+        server = await asyncio.start_server(answering, "127.0.0.1", int(unused.rpartition(":")[2]))
+        async with server:
+            for _ in range(3):
+                assert (await fetch(front.url, get())).status == 200
+    told = [(record.msg, record.levelname) for record in caplog.records if record.msg.startswith("engine_")]
+    assert told == [("engine_unreachable", "WARNING"), ("engine_reachable", "INFO")]
+
+
+async def answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(asyncio.IncompleteReadError):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(plain(b"{}", JSON + b"connection: close\r\n"))
+    writer.close()
 
 
 async def test_the_retry_does_not_take_another_connection_as_old() -> None:

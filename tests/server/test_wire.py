@@ -33,6 +33,24 @@ COMPLETE = {
     "no space before no reason": (b"HTTP/1.1 200\r\nContent-Length: 1\r\n\r\nx", b"x"),
 }
 
+AMBIGUOUS = b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("method", "raw"),
+    [
+        ("HEAD", OK + AMBIGUOUS),
+        ("HEAD", OK + b"Content-Length: 5, 5\r\n\r\n"),
+        ("GET", b"HTTP/1.1 204 No Content\r\n" + AMBIGUOUS),
+        ("GET", b"HTTP/1.1 304 Not Modified\r\nContent-Length: x\r\n\r\n"),
+    ],
+)
+def test_a_length_that_is_ambiguous_is_a_fault_where_there_is_no_body_too(method: str, raw: bytes) -> None:
+    """The client would get it, and take it for the length of something."""
+    got, reader = read([raw], method=method)
+    assert (got, reader.head, reader.reusable) == (b"", None, False)
+    assert isinstance(reader.fault, EngineFault)
+
 
 def read(pieces: list[bytes], *, method: str = "POST", upgrade: bool = False) -> tuple[bytes, ResponseReader]:
     reader = ResponseReader(method=method, upgrade=upgrade)

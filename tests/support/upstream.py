@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import socket
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from tests.support.http import Message, read_message
@@ -95,32 +96,49 @@ async def stalling(talk: Talk) -> None:
 
 @dataclass
 class Engine:
-    """A listening engine. Each request takes the next script; the last one is played again and again."""
+    """A listening engine. Each request takes the next script; the last one is played again and again.
+
+    `about`: path to JSON body, what it says to the gateway's own questions about it; those are neither in `seen` nor do
+    they take a script. `questions`: how many there were. `connections`: those that carried another request.
+    """
 
     url: str
     scripts: list[Script]
     seen: list[Message]
+    about: Mapping[str, object]
     connections: int = 0
+    questions: int = 0
 
     @property
     def last(self) -> Message:
         return self.seen[-1]
 
 
+async def _tell(talk: Talk, about: Mapping[str, object]) -> None:
+    said = about.get(talk.request.target)
+    await talk.say(plain(json.dumps(said).encode(), JSON if said is not None else JSON.replace(b"200 OK", b"404 No")))
+
+
 @contextlib.asynccontextmanager
-async def engine(*scripts: Script) -> AsyncIterator[Engine]:
+async def engine(*scripts: Script, about: Mapping[str, object] | None = None) -> AsyncIterator[Engine]:
     """An engine on a free port of the loopback."""
-    state = Engine(url="", scripts=list(scripts), seen=[])
+    state = Engine(url="", scripts=list(scripts), seen=[], about={} if about is None else about)
     tasks: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        state.connections += 1
+        used = False
         task = asyncio.current_task()
         assert task is not None
         tasks.add(task)
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             while not writer.is_closing():
                 request = await read_message(reader)
+                if (request.get("user-agent") or "").startswith("integrity-gateway/"):
+                    state.questions += 1
+                    await _tell(Talk(request, reader, writer), state.about)
+                    continue
+                state.connections += not used
+                used = True
                 state.seen.append(request)
                 script = state.scripts.pop(0) if len(state.scripts) > 1 else state.scripts[0]
                 await script(Talk(request, reader, writer))

@@ -1,0 +1,85 @@
+"""What `dialect: auto` and `engine: auto` come to, once engines have said what they are (contract section 3, rule 9).
+
+Owns which statement counts as a fact: the parser an engine runs, the model it serves. What a request calls its model is
+none: it only chooses among the models served. Must not know sockets, or when an engine was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gateway.errors import ConfigError
+from gateway.rulebook.load import Rulebook
+from gateway.rulebook.select import ENGINES
+from gateway.server.config_routes import Route
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """One model of an engine. `id`: what requests call it. `names`: that, and what it was loaded from."""
+
+    id: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineFacts:
+    """What one engine said about itself.
+
+    `engine`: `vllm`, `sglang` or `other`. `version`: empty where it was not told. `parsers`: the flags it runs with,
+    `reasoning` and `tools`, as far as it tells them (SGLang does, vLLM does not).
+    """
+
+    engine: str
+    version: str
+    models: tuple[Served, ...]
+    parsers: tuple[tuple[str, str], ...] = ()
+
+
+def informed(route: Route, engines: Sequence[EngineFacts], rulebook: Rulebook) -> Route:
+    """`route` as the facts of its engines have it; as configured where there are none.
+
+    One answer for all models is the route's own; where they differ, each has a route of its own in `by_model`, and the
+    route itself, for a model nobody serves, stays `generic`.
+    """
+    kinds = {facts.engine for facts in engines}
+    if route.rules.engine == "auto" and len(kinds) == 1 and kinds <= set(ENGINES):
+        route = replace(route, rules=replace(route.rules, engine=min(kinds)))
+    if not route.auto:
+        return route
+    variants = {model.id: _read(route, facts, model, rulebook) for facts in engines for model in facts.models}
+    read = list(variants.values())
+    if not read:
+        return route
+    if len({variant.dialect_name for variant in read}) == 1:
+        return read[0]
+    why = f"`auto`: the engine serves models of different families; {route.dialect_name} for a name it does not serve"
+    return replace(route, dialect_why=why, by_model=variants)
+
+
+def _read(route: Route, facts: EngineFacts, model: Served, rulebook: Rulebook) -> Route:
+    spec = dict(facts.parsers)
+    if "reasoning" in spec:
+        try:
+            found = rulebook.resolve(spec, engine=facts.engine)
+        except ConfigError:  # a parser that we have no rules for, or two that do not go together
+            pass
+        else:
+            why = f"`auto`: the engine says that it runs {found.why}"
+            rules = replace(route.rules, dialect=found.dialect)
+            return replace(route, rules=rules, dialect_name=found.name, dialect_why=why)
+    for name in model.names:
+        dialect = rulebook.match_model(name)
+        if dialect is not None:
+            why = f"`auto`: the engine serves {_shown(model)}, by its name a model of {dialect.name}"
+            return replace(
+                route, rules=replace(route.rules, dialect=dialect), dialect_name=dialect.name, dialect_why=why
+            )
+    why = f"`auto`: the engine serves {_shown(model)}, a name of no family: the common think tags"
+    return replace(route, dialect_why=why)
+
+
+def _shown(model: Served) -> str:
+    source = [name for name in model.names if name != model.id][:1]
+    return " from ".join([model.id, *source])
