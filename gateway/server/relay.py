@@ -212,7 +212,7 @@ class Relay:
             self._abort()
 
     def _abort(self) -> None:
-        """Reset the connection: a close would leave what was not taken in the kernel, for as long as the client likes."""
+        """Reset the connection: a close would leave what was not taken in the kernel as long as the client likes."""
         self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self._transport.abort()
 
