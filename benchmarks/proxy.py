@@ -126,4 +126,4 @@ def figures(rows: Sequence[Row]) -> list[Figure]:
 def measure(*, quick: bool, targets: Sequence[str] = tuple(TARGETS)) -> list[Figure]:
     """Every figure of the proxies. `quick`: one round of few events, to see that it runs; its ratios mean nothing."""
     loads = [replace(load, streams=8, events=10) for load in LOADS] if quick else LOADS
-    return figures(list(rounds(loads, targets, 1 if quick else 3)))
+    return figures(list(rounds(loads, targets, 1 if quick else 5)))
