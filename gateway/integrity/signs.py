@@ -89,7 +89,7 @@ def signs_of(
     last, channel = (content, CONTENT) if content.head else (reasoning, REASONING)
     if looped or (cut and last.repeats):
         yield Finding.DEGENERATE, channel, None
-    if content.deltas >= CUMULATIVE:
+    if content.deltas >= CUMULATIVE and content.head.strip():  # growing blanks are only blanks
         yield Finding.DUPLICATE_SUSPECT, CONTENT, "cumulative"
     for opening in openings:
         thinks = opening.finding is Finding.SUSPECT_REASONING

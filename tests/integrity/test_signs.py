@@ -85,6 +85,7 @@ def test_an_answer_that_the_engine_ended_as_a_loop_is_one() -> None:
         (["New", "New York", "New York is", " in the US."], False),
         (["ha", "ha", "ha"], False),
         (["New", " York", " York is"], False),
+        ([" ", "  ", "   ", "    "], False),
     ],
 )
 @pytest.mark.parametrize("fold_each", [False, True])
