@@ -10,18 +10,9 @@ from gateway.errors import ConfigError
 from gateway.events import CONTENT, MARKER, REASONING, Effect
 from gateway.reading import Reader, Reading, read_whole, reading_of
 from gateway.rulebook.dialect import Dialect, Kind, Thought
+from tests.support.rules import MINE
 
 ODD = Dialect(name="odd", summary="", kind=Kind.TAG, aliases={}, thoughts=(Thought(open=("{{",), close=("}}",)),))
-MINE = """\
-name: mine
-summary: a family
-kind: tag
-aliases: {}
-thoughts:
-  - {open: ["<a>"], close: ["</a>"]}
-samples:
-  - {raw: "<a>x</a>y", reasoning: x, content: y}
-"""
 SKIPPED = "Hi.<|close|>response<|sep|>"
 FOREIGN = "<|channel|>final<|message|>Hi<|end|><|start|>user<|message|>and then"
 

@@ -13,8 +13,7 @@ from typing import Any, cast
 
 from aiohttp import web
 
-from gateway.errors import IntegrityError
-from gateway.server.relay import Relay, relay_head
+from gateway.server.relay import Relay, Untouched, relay_head
 from gateway.server.wire import Head
 
 HELD_BYTES = 64 * 1024
@@ -28,16 +27,16 @@ def asks_for_tunnel(request: web.BaseRequest) -> bool:
     return wanted and request.method == "GET" and not request.body_exists
 
 
-class Tunnel:
+class Tunnel(Untouched):
     """Sink of the engine's side, source of the client's side (`pieces`), parser of the client's connection."""
 
     def __init__(self, request: web.BaseRequest, relay: Relay) -> None:
-        self._request, self._relay = request, relay
+        super().__init__(relay)
+        self._request = request
         self._held: deque[bytes] = deque()
         self._size = 0
         self._more = asyncio.Event()
         self._paused = False
-        self.fault: IntegrityError | None = None
 
     # ------------------------------------------------------------------ engine to client
 
@@ -48,17 +47,6 @@ class Tunnel:
         self._relay.open_tunnel(head)
         # The place of aiohttp's own WebSocket reader: from here on the connection's bytes come to `feed_data`.
         self._request.protocol.set_parser(cast(Any, self))
-
-    def data(self, body: bytes) -> None:
-        self._relay.write(body)
-
-    def end(self) -> None:
-        self._relay.finish()
-
-    def broken(self, fault: IntegrityError) -> None:
-        self.fault = fault
-        if self._relay.sent:
-            self._relay.cut()
 
     # ------------------------------------------------------------------ client to engine
 

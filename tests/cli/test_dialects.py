@@ -10,18 +10,9 @@ import pytest
 from gateway.cli.dialects import main
 from gateway.errors import ConfigError
 from gateway.rulebook.load import load_rulebook, shipped_rules
+from tests.support.rules import MINE as GOOD
 
 SHIPPED = load_rulebook()
-GOOD = """\
-name: mine
-summary: a family
-kind: tag
-aliases: {}
-thoughts:
-  - {open: ["<a>"], close: ["</a>"]}
-samples:
-  - {raw: "<a>x</a>y", reasoning: x, content: y}
-"""
 
 
 def file(path: Path, text: str) -> str:

@@ -9,17 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.cli.explain import main
-
-MINE = """\
-name: mine
-summary: a family
-kind: tag
-aliases: {}
-thoughts:
-  - {open: ["<a>"], close: ["</a>"]}
-samples:
-  - {raw: "<a>x</a>y", reasoning: x, content: y}
-"""
+from tests.support.rules import MINE
 
 
 def explained(text: str, *args: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
