@@ -8,16 +8,17 @@ from dataclasses import replace
 from functools import lru_cache
 
 from gateway.events import Group
-from gateway.rulebook.dialect import Dialect, Kind, Reopen, Thought, ToolRegion
-from gateway.streams.grammar import ANY, FIELD, TAIL, Grammar, HeaderGrammar, Rule, State
+from gateway.rulebook.dialect import Dialect, Header, Kind, Reopen, Thought, ToolRegion
+from gateway.streams.calls.region import RegionRules, region_rules
+from gateway.streams.grammar import ANY, FIELD, FIRST, TAIL, Grammar, HeaderGrammar, Rule, State
 from gateway.streams.markers import Plan
 
 _ENDERS = (Group.ANSWER_CLOSE, Group.FRAMING, Group.END_OF_TURN)
-_ANY_ANSWER = (*_ENDERS, Group.PAIR_OPEN, Group.SPECIAL, Group.TOOL_OPEN)
+_ANY_ANSWER = (*_ENDERS, Group.PAIR_OPEN, Group.SPECIAL, Group.DANGLING, Group.TOOL_OPEN)
 _BEFORE_ANSWER = (Group.THINK_OPEN, Group.THINK_CLOSE, Group.ANSWER_OPEN, *_ANY_ANSWER)
-_IN_THOUGHT = (Group.THINK_CLOSE, Group.ANSWER_OPEN, *_ENDERS, Group.SPECIAL)
+_IN_THOUGHT = (Group.THINK_CLOSE, Group.ANSWER_OPEN, *_ENDERS, Group.SPECIAL, Group.DANGLING, Group.TOOL_OPEN)
 _CONTROL_ANSWER = (Group.ANSWER_OPEN, *_ENDERS, Group.MESSAGE_CLOSE, Group.SPECIAL, Group.TOOL_OPEN)
-_CONTROL_THOUGHT = (*_IN_THOUGHT, Group.MESSAGE_CLOSE, Group.HEADER, Group.TOOL_OPEN)
+_CONTROL_THOUGHT = (*_IN_THOUGHT, Group.MESSAGE_CLOSE, Group.HEADER)
 # Which groups are live in which state. Openers, closers and regions are narrowed in `_live`.
 _LIVE: dict[tuple[Kind, State], tuple[Group, ...]] = {
     (Kind.TAG, State.START): (*_BEFORE_ANSWER, Group.HEADER),
@@ -35,11 +36,13 @@ _LIVE: dict[tuple[Kind, State], tuple[Group, ...]] = {
     (Kind.CONTROL, State.START): (Group.THINK_OPEN, Group.THINK_CLOSE, *_CONTROL_ANSWER, Group.HEADER),
     (Kind.CONTROL, State.AFTER_TURN): (Group.THINK_OPEN, Group.THINK_CLOSE, *_CONTROL_ANSWER, Group.HEADER),
     (Kind.CONTROL, State.OPENABLE): (Group.THINK_OPEN, *_CONTROL_ANSWER, Group.HEADER),
-    (Kind.CONTROL, State.ANSWER): _CONTROL_ANSWER,
+    (Kind.CONTROL, State.AFTER_CLOSER): (Group.THINK_OPEN, Group.THINK_CLOSE, *_CONTROL_ANSWER, Group.HEADER),
+    (Kind.CONTROL, State.ANSWER): (*_CONTROL_ANSWER, Group.HEADER),
     (Kind.CONTROL, State.THINK_START): (Group.THINK_OPEN, *_CONTROL_THOUGHT),
     (Kind.CONTROL, State.THINK): _CONTROL_THOUGHT,
 }
 _THINKING = (State.THINK_START, State.THINK)
+_FIRST = (State.START, State.THINK_START)  # where an output begins
 _BESIDE = re.compile(r"(<\|[^|<>]+\|>)(\w+)(?=<\|)")  # a word between two control tokens
 
 
@@ -65,7 +68,10 @@ def compile_dialect(dialect: Dialect) -> Grammar:
         structure_prefixes=frozenset(text[:size] for text in structure for size in range(1, len(text))),
         enders=_alternation(enders, tail) if enders else None,
         ender_prefixes=frozenset(text[:size] for text in enders for size in range(1, len(text))),
-        header=_header(dialect, regions),
+        headers=tuple(map(_header, dialect.headers)),
+        header_opens=tuple(text for header in dialect.headers for text in header.open),
+        regions=tuple(_region_rules(dialect, region) for region in regions),
+        message_region=len(regions) - 1 if dialect.headers else ANY,
         tail=tail,
         longest=longest + (TAIL + 1 if tail else 0),
     )
@@ -78,10 +84,10 @@ def _plans(dialect: Dialect, regions: tuple[ToolRegion, ...]) -> dict[tuple[Stat
         for pair in range(FIELD, len(dialect.thoughts)) if state in _THINKING else range(ANY, 0):
             seen = (Group.THINK_OPEN, *groups) if pair == FIELD and dialect.kind is Kind.TAG else groups
             plans[state, pair] = Plan(_with_tails(dialect, _live(dialect, regions, state, seen, pair)))
-    for index, region in enumerate(regions):
-        plans[State.TOOLS, index] = Plan(_with_tails(dialect, _in_region(region, index)))
-        closer = {region.argument_close: Rule(Group.ARGUMENT_CLOSE, index)} if region.argument_close else {}
-        plans[State.ARGUMENT, index] = Plan(closer)
+    if dialect.invented:
+        written = dict.fromkeys(dialect.invented, Rule(Group.FRAMING, FIRST))
+        plans |= {(state, FIRST): Plan({**plans[state, ANY].rules, **written}) for state in _FIRST}
+    plans[State.TOOLS, ANY] = Plan({})  # what is live in a region is its own
     plans[State.FOREIGN, ANY] = Plan({})
     return plans
 
@@ -142,10 +148,36 @@ def _alternation(texts: list[str], tail: re.Pattern[str] | None) -> re.Pattern[s
 
 
 def _regions(dialect: Dialect) -> tuple[ToolRegion, ...]:
-    """The declared regions, and one for the body of a tool message where the dialect has headers."""
-    if dialect.header is None:
-        return dialect.regions
-    return (*dialect.regions, ToolRegion(open=(), close=(*dialect.message_close, *dialect.end_of_turn)))
+    """The declared regions, and one for the body of a tool message where the dialect has headers.
+
+    How calls are written there is told by the declared region that no opener opens.
+    """
+    opened = _merged([region for region in dialect.regions if region.open])
+    if not dialect.headers:
+        return opened
+    told = next((region for region in dialect.regions if not region.open), ToolRegion(open=(), control=True))
+    close = (*told.close, *dialect.message_close, *dialect.end_of_turn)
+    headers = (text for header in dialect.headers for text in header.open)
+    ended_by = (*told.ended_by, *headers) if told.bodies else told.ended_by  # else nothing is known in it
+    return (*opened, replace(told, close=close, ended_by=ended_by))
+
+
+def _merged(regions: list[ToolRegion]) -> tuple[ToolRegion, ...]:
+    """Regions that two formats write in the same tags are one region, with the bodies of both."""
+    out: list[ToolRegion] = []
+    for region in regions:
+        same = [i for i, other in enumerate(out) if set(other.open) & set(region.open)]
+        if not same:
+            out.append(region)
+            continue
+        other = out[same[0]]
+        bodies = (*other.bodies, *(body for body in region.bodies if body not in other.bodies))
+        open_, close, between = (
+            tuple(dict.fromkeys((*one, *two)))
+            for one, two in ((other.open, region.open), (other.close, region.close), (other.between, region.between))
+        )
+        out[same[0]] = replace(other, open=open_, close=close, between=between, bodies=bodies)
+    return tuple(out)
 
 
 def _literals(dialect: Dialect, groups: tuple[Group, ...]) -> list[str]:
@@ -156,17 +188,24 @@ def _literals(dialect: Dialect, groups: tuple[Group, ...]) -> list[str]:
         Group.FRAMING: dialect.framing,
         Group.END_OF_TURN: dialect.end_of_turn,
         Group.SPECIAL: dialect.special,
+        Group.DANGLING: dialect.dangling,
         Group.PAIR_OPEN: [f"<{text[2:]}" for text in dialect.end_of_turn if text.startswith("</")],
         Group.MESSAGE_CLOSE: dialect.message_close,
     }
     return [text for group in groups for text in by_group.get(group, ())]
 
 
-def _header_openers(dialect: Dialect, state: State) -> Iterator[str]:
-    """A role token that ends a turn as well is live as an end of turn, whose guards it needs."""
-    if dialect.header:
-        yield from (text for text in dialect.header.open if text not in dialect.end_of_turn)
-        yield from dialect.header.first if state is State.START else ()
+def _openers(dialect: Dialect, state: State) -> Iterator[tuple[str, Rule]]:
+    """What opens a header. A role token that ends a turn as well is live as an end of turn, whose guards it needs."""
+    for i, header in enumerate(dialect.headers):
+        texts = (*header.open, *(header.first if state is State.START else ()))
+        yield from ((text, Rule(Group.HEADER, i)) for text in texts if text not in dialect.end_of_turn)
+
+
+def _ends_of_turn(dialect: Dialect) -> Iterator[tuple[str, Rule]]:
+    """Those that are role tokens as well name the header that they open."""
+    opens = {text: i for i, header in enumerate(dialect.headers) for text in header.open}
+    yield from ((text, Rule(Group.END_OF_TURN, opens.get(text, ANY))) for text in dialect.end_of_turn)
 
 
 def _live(
@@ -175,7 +214,9 @@ def _live(
     """The literals of one live set. Later ones win where a literal stands in two groups."""
     for group in groups:
         if group is Group.THINK_OPEN:
-            yield from ((text, Rule(group, i)) for i, t in enumerate(dialect.thoughts) for text in t.open)
+            again = state is State.AFTER_CLOSER and dialect.kind is Kind.CONTROL
+            openers = ((i, text) for i, t in enumerate(dialect.thoughts) for text in t.open)
+            yield from ((text, Rule(group, i)) for i, text in openers if not (again and _shortened(text, dialect)))
         elif group is Group.THINK_CLOSE:
             yield from (
                 (text, Rule(group, i))
@@ -187,29 +228,41 @@ def _live(
             yield from (
                 (text, Rule(group, i))
                 for i, region in enumerate(regions)
-                if region.ends_thought or state not in _THINKING
+                if not (region.markerless and state in _THINKING)
                 for text in region.open
             )
         elif group is Group.HEADER:
-            yield from ((text, Rule(group)) for text in _header_openers(dialect, state))
+            yield from _openers(dialect, state)
+        elif group is Group.END_OF_TURN:
+            yield from _ends_of_turn(dialect)
         else:
             yield from ((text, Rule(group)) for text in _literals(dialect, (group,)))
 
 
-def _in_region(region: ToolRegion, index: int) -> Iterator[tuple[str, Rule]]:
-    yield from ((text, Rule(Group.FRAMING, index)) for text in region.ended_by)
-    yield from ((text, Rule(Group.TOOL_CLOSE, index)) for text in region.close)
-    if region.argument_open:
-        yield region.argument_open, Rule(Group.ARGUMENT_OPEN, index)
+def _shortened(opener: str, dialect: Dialect) -> bool:
+    """True for an opener that a longer one begins with: without its label the channel may as well be the answer's."""
+    return any(text.startswith(opener) and text != opener for thought in dialect.thoughts for text in thought.open)
 
 
-def _header(dialect: Dialect, regions: tuple[ToolRegion, ...]) -> HeaderGrammar | None:
-    if dialect.header is None:
-        return None
+def _region_rules(dialect: Dialect, region: ToolRegion) -> RegionRules:
+    """A region's own rules. The dialect's end of turn ends every region: the model has stopped."""
+    enders = dict.fromkeys((*region.ended_by, *dialect.message_close, *dialect.end_of_turn))
+    return region_rules(
+        open=region.open,
+        close=region.close,
+        ended_by=tuple(text for text in enders if text not in region.close),
+        between=region.between,
+        bodies=region.bodies,
+        head=region.head,
+        markerless=region.markerless,
+        control=region.control,
+        ends_thought=region.ends_thought,
+    )
+
+
+def _header(header: Header) -> HeaderGrammar:
     return HeaderGrammar(
-        open=dialect.header.open,
-        close=dialect.header.close,
-        within=dialect.header.within,
-        rules=tuple((re.compile(rule.text), str(rule.to)) for rule in dialect.header.rules),
-        tool_region=len(regions) - 1,
+        close=header.close,
+        within=header.within,
+        rules=tuple((re.compile(rule.text), str(rule.to)) for rule in header.rules),
     )

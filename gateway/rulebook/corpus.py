@@ -1,6 +1,7 @@
-"""A corpus from a dialect's own markers: outputs whose reading follows from the contract alone (5.3 to 5.5).
+"""A corpus from a dialect's own markers: outputs whose reading follows from the contract alone (5.3, 5.4).
 
-So a family is tested by having a file. Knows no reader; what headers lead to is left to the file's samples.
+So a family is tested by having a file. Knows no reader; what headers lead to is left to the file's samples, calls to
+`call_corpus`.
 """
 
 from __future__ import annotations
@@ -8,23 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gateway.rulebook.checks import HEADER_CLOSER, markers_of
-from gateway.rulebook.dialect import Dialect, Kind, Sample, ToolRegion
+from gateway.rulebook.dialect import Dialect, Sample
 
 
 def generated_samples(dialect: Dialect) -> Iterator[Sample]:
-    """Complete outputs, to be read with `stopped=True`, and their readings. Tool regions are part of the content."""
-    for make in (_thoughts, _answers, _endings, _quotes, _cut_short, _regions):
+    """Complete outputs without calls, to be read with `stopped=True`, and their readings."""
+    for make in (_thoughts, _answers, _endings, _quotes, _cut_short):
         yield from make(dialect)
 
 
 def _thoughts(dialect: Dialect) -> Iterator[Sample]:
+    first = dialect.invented[0] if dialect.invented else ""
+    if first:
+        yield Sample(raw=f"{first}answer", reasoning="", content="answer")
     for thought in dialect.thoughts:
         for close in thought.close:
-            yield Sample(raw=f"plan{close}answer", reasoning="plan", content="answer", starts_in="reasoning")
+            yield Sample(raw=f"{first}plan{close}answer", reasoning="plan", content="answer", starts_in="reasoning")
             for start in thought.open:
-                yield Sample(raw=f"{start}plan{close}answer", reasoning="plan", content="answer")
+                yield Sample(raw=f"{first}{start}plan{close}answer", reasoning="plan", content="answer")
                 if dialect.suffixed:
-                    raw = f"{_suffixed(start)}plan{_suffixed(close)}answer"
+                    raw = f"{first}{_suffixed(start)}plan{_suffixed(close)}answer"
                     yield Sample(raw=raw, reasoning="plan", content="answer")
 
 
@@ -55,26 +59,6 @@ def _cut_short(dialect: Dialect) -> Iterator[Sample]:
     for start in sorted(starts):
         if not any(marker in start for marker in markers):
             yield _untouched(f"answer{start}")
-
-
-def _regions(dialect: Dialect) -> Iterator[Sample]:
-    thought = next(iter(dialect.thoughts), None)
-    for region in dialect.regions:
-        inside = (text for text in (*thought.open, *thought.close) if text not in region.close) if thought else ("x",)
-        foreign = "".join(inside)
-        for start in region.open:
-            for text in _bodies(region, start, foreign):
-                yield _untouched(text)
-                # Whether a tag family's thought ends here depends on the request, which a reader does not know.
-                if thought and region.ends_thought and dialect.kind is Kind.CONTROL:
-                    yield Sample(raw=f"plan{text}", reasoning="plan", content=text, starts_in="reasoning")
-
-
-def _bodies(region: ToolRegion, start: str, foreign: str) -> Iterator[str]:
-    for close in region.close or ("",):
-        yield f"{start}call {foreign}{close}"
-        if region.argument_open:
-            yield f"{start}call {region.argument_open}{foreign}{close}{region.argument_close}{close}"
 
 
 def _suffixed(tag: str) -> str:

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
+
+from gateway.streams.calls.call import Body
 
 
 class Kind(StrEnum):
@@ -69,28 +72,64 @@ class Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRegion:
-    """A stretch that belongs to the tool stage. Nothing is live in it but its closer, `ended_by` and its arguments.
+    """A stretch of text that holds calls. Nothing of the dialect is live in it but its closers and `ended_by`.
 
-    `close` empty: the region runs to the end of the output. `ends_thought`: the opener is a control token that ends a
-    thought at once. `argument_open` / `argument_close`: inside an argument only `argument_close` is live.
+    `open` empty: the dialect's header opens it, a message to a tool. `close` empty: nothing closes the region, it ends
+    behind the last body. `bodies`: the ways of writing calls that may stand in it, tried in order at each place; empty:
+    everything up to the closer is the region. `between`: literals that may stand beside a body (`;`, a second wrapper).
+    `ended_by`: what ends an unclosed region and is no part of it (framing). `ends_thought`: the opener is a control
+    token that ends a thought at once. `head`: a regular expression with a group `name`, searched in the text of the
+    header that opened the region. `markerless`: the openers are ordinary text (`{`, `[`), which counts at a line start
+    only. `control`: channel or special-token markup, never a client's text; ordinary tags and JSON are not. `example`:
+    a header that opens the region, `{name}` in it for the tool's, for samples that are made.
     """
 
     open: tuple[str, ...]
     close: tuple[str, ...] = ()
+    bodies: tuple[Body, ...] = field(default=(), hash=False)
+    between: tuple[str, ...] = ()
     ended_by: tuple[str, ...] = ()
     ends_thought: bool = False
-    argument_open: str | None = None
-    argument_close: str | None = None
+    head: str | None = None
+    markerless: bool = False
+    control: bool = False
+    example: str | None = None
+
+    @property
+    def bare(self) -> bool:
+        """There is no wrapper: an opener is what a body begins with, belongs to it, and needs none of the closers."""
+        leads = (body.lead(text, 0, final=not self.markerless) for text in self.open for body in self.bodies)
+        return any(lead is not False for lead in leads)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSample:
+    """A raw output with calls in it, executed by `dialects test` and by the test suite.
+
+    `calls`: names and arguments as written: a value that neither the format types nor JSON does is its text.
+    `content`: the answer around the calls.
+    """
+
+    raw: str
+    calls: tuple[tuple[str, Mapping[str, Any]], ...] = field(hash=False)
+    content: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallFormat:
-    """One way a family writes tool calls. `aliases`: engine name to the engine's `--tool-call-parser` names."""
+    """One way a family writes tool calls. `aliases`: engine name to the engine's `--tool-call-parser` names.
+
+    `variants`: a piece of the literals to its other spellings; `regions` holds each spelling already. `ident`: the
+    template of the ids that the family counts itself (`functions.{name}:{number}`), None: it has none.
+    """
 
     name: str
     summary: str
     aliases: Mapping[str, tuple[str, ...]] = field(hash=False)
     regions: tuple[ToolRegion, ...]
+    variants: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    ident: str | None = None
+    samples: tuple[CallSample, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +153,13 @@ class Dialect:
     rule that is known). `replay`: an answer closer inside a thought is the skipped-channel signal. `suffixed`: a
     checkpoint may put `:NAME` before the last character of each tag (Hunyuan `<think:6124c78e>`). `spaced`: control
     tokens may be decoded with a blank beside the word between them (K3 `<|open|> think <|sep|>`). `special`: tokens
-    that are never text, dropped wherever they are not quoted. `header` in a tag dialect is the header of a turn: it
-    counts at the start and behind an end of turn only.
+    that are never text, dropped wherever they are not quoted. `dangling`: beginnings of markup, dropped where a field
+    ends with one. `unmarked`: how a thought begins whose control tokens the engine dropped: content that begins so and
+    ends in the engine's own tool call is the thought. `headers` of a tag dialect are those of a turn: they count at the
+    start and behind an end of turn only. `invented`: openers that the engine's parser writes itself as the first thing
+    of raw text, whatever the model said: dropped there once. `reads_calls`: whether tool regions are read as calls; a
+    route that names a reasoning parser alone has none, and its regions are the client's text. `ident`: as
+    `CallFormat.ident`.
     """
 
     name: str
@@ -137,7 +181,12 @@ class Dialect:
     framing: tuple[str, ...] = ()
     end_of_turn: tuple[str, ...] = ()
     special: tuple[str, ...] = ()
-    header: Header | None = None
+    dangling: tuple[str, ...] = ()
+    unmarked: tuple[str, ...] = ()
+    headers: tuple[Header, ...] = ()
+    invented: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
     regions: tuple[ToolRegion, ...] = field(default=())
+    reads_calls: bool = True
+    ident: str | None = None
     samples: tuple[Sample, ...] = ()

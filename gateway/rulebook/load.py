@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gateway.errors import ConfigError
-from gateway.rulebook.checks import RuleData, alias_problems, file_problems
+from gateway.rulebook.checks import RuleData, alias_problems, file_problems, spelling_problems
 from gateway.rulebook.dialect import (
     CallFormat,
     Dialect,
@@ -27,8 +27,8 @@ from gateway.rulebook.dialect import (
     Sample,
     Target,
     Thought,
-    ToolRegion,
 )
+from gateway.rulebook.formats import make_call_format
 from gateway.rulebook.openings import example_problems, make_opening
 from gateway.rulebook.schema import schema_problems
 from gateway.rulebook.select import Resolved, Rulebook, UnknownDialect
@@ -103,8 +103,11 @@ def _built(files: tuple[RuleFile, ...]) -> Rulebook:
     problems += alias_problems(parsed)
     if problems:
         raise ConfigError("\n".join(problems))
-    calls = {file.stem: _call_format(file.data) for file in parsed if file.kind == "calls"}
+    calls = {file.stem: make_call_format(file.data) for file in parsed if file.kind == "calls"}
     dialects = {file.stem: _dialect(file.data, calls) for file in parsed if file.kind == "dialects"}
+    problems = [*spelling_problems(parsed, calls, dialects)]
+    if problems:
+        raise ConfigError("\n".join(problems))
     openings = tuple(make_opening(file.data) for file in parsed if file.kind == "leaks")
     return Rulebook(
         dialects=MappingProxyType(dialects), calls=MappingProxyType(calls), openings=openings, digest=_digest(files)
@@ -140,21 +143,12 @@ def _digest(files: Iterable[RuleFile]) -> str:
     return total.hexdigest()[:12]
 
 
-def _call_format(data: Mapping[str, Any]) -> CallFormat:
-    values = {key: _FIELDS.get(key, _plain)(value) for key, value in data.items()}
-    return CallFormat(**values)
-
-
 def _dialect(data: Mapping[str, Any], calls: Mapping[str, CallFormat]) -> Dialect:
-    values = {key: _FIELDS.get(key, _plain)(value) for key, value in data.items() if key != "answer"}
+    values = {_NAMES.get(key, key): _FIELDS.get(key, _plain)(value) for key, value in data.items() if key != "answer"}
     values |= {f"answer_{key}": tuple(value) for key, value in data.get("answer", {}).items()}
-    return Dialect(**values, regions=tuple(region for name in data.get("calls", ()) for region in calls[name].regions))
-
-
-def _region(data: Mapping[str, Any]) -> ToolRegion:
-    values = {key: _plain(value) for key, value in data.items() if key != "argument"}
-    values |= {f"argument_{key}": value for key, value in data.get("argument", {}).items()}
-    return ToolRegion(**values)
+    formats = [calls[name] for name in data.get("calls", ())]
+    ident = next((each.ident for each in formats if each.ident), None)
+    return Dialect(**values, regions=tuple(region for each in formats for region in each.regions), ident=ident)
 
 
 def _header(data: Mapping[str, Any]) -> Header:
@@ -170,6 +164,8 @@ def _plain(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+_NAMES: Mapping[str, str] = {"header": "headers"}  # one of them needs no list in YAML
+
 # The YAML keys whose values are more than text, a flag or a list of text. A key that is left out has the value model's
 # default, so that no default is written twice.
 _FIELDS: Mapping[str, Callable[[Any], Any]] = {
@@ -177,7 +173,6 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     "reopen": Reopen,
     "aliases": lambda value: MappingProxyType({engine: tuple(names) for engine, names in value.items()}),
     "thoughts": lambda value: tuple(map(_thought, value)),
-    "header": _header,
-    "regions": lambda value: tuple(map(_region, value)),
+    "header": lambda value: tuple(map(_header, value if isinstance(value, list) else [value])),
     "samples": lambda value: tuple(Sample(**sample) for sample in value),
 }

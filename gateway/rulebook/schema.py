@@ -18,18 +18,18 @@ _KINDS = {"object": "a mapping", "array": "a list", "string": "text", "integer":
 _SHOWN = 60  # characters of a wrong value that an error repeats
 
 
-def schema_problems(data: object, *, schema: Mapping[str, Any], source: str, lines: Lines) -> list[str]:
-    """Every problem of `data`, ordered by line; empty when it is valid.
+def schema_problems(data: object, *, schema: Mapping[str, Any], source: str, lines: Lines | None) -> list[str]:
+    """Every problem of `data`, ordered by line; empty when it is valid. `lines`: None where lines are not known.
 
     `description` beside a failed `pattern`, `minItems`, `format`, … becomes the text of what was expected.
     """
     validator = Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
     found = {
-        (line_of(lines, path), f"{key_text(path)}: {reason}")
+        (line_of(lines or {}, path), f"{key_text(path)}: {reason}")
         for error in validator.iter_errors(data)
         for path, reason in _REASONS.get(error.validator, _expected)(error)
     }
-    return [f"{source}:{line}: {text}" for line, text in sorted(found)]
+    return [f"{source}: {text}" if lines is None else f"{source}:{line}: {text}" for line, text in sorted(found)]
 
 
 def shown(value: object) -> str:

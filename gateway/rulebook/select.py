@@ -60,14 +60,19 @@ class Rulebook:
     openings: tuple[Opening, ...]
     digest: str
 
-    def resolve(self, spec: str | Mapping[str, str], *, engine: str | None) -> Resolved:
+    def resolve(
+        self, spec: str | Mapping[str, str], *, engine: str | None, checkpoint: Resolved | None = None
+    ) -> Resolved:
         """The dialect that `spec` names: a family, `auto`, `none`, or `{reasoning: NAME, tools: NAME}`.
 
         `vllm/NAME` and `sglang/NAME` as a plain text are the reasoning half alone, for command lines.
         `engine`: whose registry of parser names is asked first, `vllm` or `sglang`; anything else asks vLLM's first and
-        warns where the two differ. Raises UnknownDialect for a name nobody has, and for a parser name written as a
-        family, with what to write instead.
+        warns where the two differ. `checkpoint`: the grammar that comes with the model, for a `spec` that leaves it to
+        the checkpoint; beside one that names a dialect it is refused. Raises UnknownDialect for a name nobody has, and
+        for a parser name written as a family, with what to write instead.
         """
+        if checkpoint is not None:
+            return self._of_checkpoint(spec, engine, checkpoint)
         if isinstance(spec, str):
             return self._named(spec)
         unknown = sorted(set(spec) - set(_FLAGS))
@@ -75,9 +80,11 @@ class Rulebook:
             raise ConfigError(f"got {', '.join(unknown) or 'no key'}, expected reasoning and tools, or one of the two")
         first = self._half("reasoning", spec["reasoning"], engine) if "reasoning" in spec else _Half(None, "")
         second = self._half("tools", spec["tools"], engine) if "tools" in spec else _Half(None, "")
-        base = first.meaning if isinstance(first.meaning, Dialect) else self.dialects["generic"]
-        why = [first.why or "no reasoning parser is named, so generic", second.why]
+        base = first.meaning if isinstance(first.meaning, Dialect) else self._without_reasoning(second.meaning)
+        why = [first.why or f"no reasoning parser is named, so {base.name}", second.why]
         dialect = with_calls(base, second.meaning) if isinstance(second.meaning, CallFormat) else base
+        if "tools" not in spec and first.meaning is not None:
+            dialect = replace(dialect, reads_calls=False)
         warnings = tuple(dict.fromkeys(first.warnings + second.warnings))
         return Resolved(dialect, dialect.name, "; ".join(filter(None, why)), warnings)
 
@@ -86,6 +93,11 @@ class Rulebook:
         globs = [(len(glob), d.name) for d in self.dialects.values() for glob in d.models
                  if fnmatchcase(model.lower(), glob.lower())]  # fmt: skip
         return self.dialects[max(globs)[1]] if globs else None
+
+    def reading(self, call: CallFormat) -> Dialect:
+        """A family that writes its calls so, or the generic reading with this format."""
+        families = (dialect for dialect in self.dialects.values() if call.name in dialect.calls)
+        return next(families, None) or with_calls(self._without_reasoning(call), call)
 
     def meanings(self, half: str, name: str) -> dict[str, Dialect | CallFormat]:
         """Engine to what its parser `name` means, vLLM first; `vllm/NAME` and `sglang/NAME` ask one engine only.
@@ -96,6 +108,28 @@ class Rulebook:
         engines = (forced,) if slash else ENGINES
         return {engine: entry for engine in engines for entry in self._entries(half)
                 if bare in entry.aliases.get(engine, ())}  # fmt: skip
+
+    def _of_checkpoint(self, spec: str | Mapping[str, str], engine: str | None, checkpoint: Resolved) -> Resolved:
+        halves = {"reasoning": spec} if isinstance(spec, str) else spec
+        name = halves.get("reasoning", "auto")
+        if name.rpartition("/")[2] not in ("auto", *NO_GRAMMAR):
+            advice = "leave `dialect` out, or write {reasoning: response_template}"
+            raise ConfigError(f"{name!r} leaves nothing to the checkpoint, so no response template is read; {advice}")
+        tools = self._half("tools", halves["tools"], engine) if "tools" in halves else _Half(None, "")
+        if checkpoint.dialect is None or not isinstance(tools.meaning, CallFormat):
+            return checkpoint
+        base = replace(checkpoint.dialect, regions=(), reads_calls=True)
+        dialect = with_calls(base, tools.meaning)
+        why, warnings = f"{checkpoint.why}; {tools.why}", (*checkpoint.warnings, *tools.warnings)
+        return Resolved(dialect, dialect.name, why, warnings)
+
+    def _without_reasoning(self, tools: Dialect | CallFormat | None) -> Dialect:
+        """What is read where no reasoning parser is named: the family that alone writes its calls in that format, which
+        may take its headers to tell them; else the common think tags, without call formats of their own."""
+        if tools is None:
+            return self.dialects["generic"]
+        families = [dialect for dialect in self.dialects.values() if tools.name in dialect.calls]
+        return families[0] if len(families) == 1 else replace(self.dialects["generic"], calls=(), regions=())
 
     def _named(self, name: str) -> Resolved:
         if name == "none":
@@ -143,7 +177,8 @@ class Rulebook:
 
 def _no_grammar(name: str) -> _Half:
     why = f"{name} takes its grammar from the checkpoint, so it is read as `auto`"
-    return _Half(None, why, (f"{why}; name the model's family instead where there is one",))
+    advice = "name the model's family where there is one, or the checkpoint's file in dialect_options.response_template"
+    return _Half(None, why, (f"{why}; {advice}",))
 
 
 def _did_you_mean(near: tuple[str, ...]) -> str:
@@ -159,7 +194,13 @@ def with_calls(dialect: Dialect, call: CallFormat) -> Dialect:
         return dialect
     taken = {text for region in call.regions for text in region.open}
     regions = (*_without(dialect.regions, taken), *call.regions)
-    joined = replace(dialect, name=f"{dialect.name}+{call.name}", calls=(*dialect.calls, call.name), regions=regions)
+    joined = replace(
+        dialect,
+        name=f"{dialect.name}+{call.name}",
+        calls=(*dialect.calls, call.name),
+        regions=regions,
+        ident=call.ident,
+    )
     for _, reason in clashes((group, literal, ()) for group, literal in markers_of(joined)):
         raise ConfigError(f"{dialect.name} and {call.name} do not go together: {reason}")
     return joined

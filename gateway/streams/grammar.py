@@ -8,15 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Final
 
 from gateway.events import Group
+from gateway.streams.calls.region import RegionRules
 from gateway.streams.markers import Plan
 
 TAIL: Final = 24  # characters a tag's suffix may have
 FIELD: Final = -2  # as `ANY`, in a reasoning field: openers are live too, so that what closes them is told
 ANY: Final = -1  # the thought was open from the start: which opener it had is not known, each closer counts
+FIRST: Final = -3  # as `ANY`, at the very first character of raw text: what the engine's parser wrote is live too
 
 
 class State(StrEnum):
@@ -30,13 +32,33 @@ class State(StrEnum):
     AFTER_CLOSER = "after_closer"  # answer, only white space since a closer
     AFTER_TURN = "after_turn"  # answer, only white space since an end of turn: a header may follow
     TOOLS = "tools"
-    ARGUMENT = "argument"
     FOREIGN = "foreign"  # another role speaks: suppressed to the end
+
+
+class Take(Enum):
+    """What a reader does with calls that are written as text."""
+
+    NO = "no"  # the markup is text of the tool region, passed on as it comes
+    WATCH = "watch"  # as NO, and it is told what would have been a call
+    HOLD = "hold"  # the region is kept back until it has ended, and comes out as one `ToolText`
+
+
+@dataclass(frozen=True, slots=True)
+class Takes:
+    """`content`: marked regions in the answer; `control`: those of channel or special-token markup. `thought`: regions
+    inside a thought. `markerless`: bare JSON and Python lists. `early`: a held region is told of while it is read.
+    """
+
+    content: Take = Take.NO
+    control: Take = Take.NO
+    thought: Take = Take.NO
+    markerless: Take = Take.NO
+    early: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What one literal is in one live set. `index`: the thought pair, or the tool region, it belongs to.
+    """What one literal is in one live set. `index`: the thought pair, the tool region, or the header it belongs to.
 
     `tail`: the literal is only the marker's beginning; `Grammar.tail` says how it goes on.
     """
@@ -50,11 +72,9 @@ class Rule:
 class HeaderGrammar:
     """A channel header. `rules`: full-match expressions over the header text, and where the body goes."""
 
-    open: tuple[str, ...]
     close: str
     within: tuple[str, ...]
     rules: tuple[tuple[re.Pattern[str], str], ...]  # target: reasoning | answer | tool | foreign
-    tool_region: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,14 +92,12 @@ class Grammar:
     structure_prefixes: frozenset[str]
     enders: re.Pattern[str] | None  # closers, framing and end-of-turn literals, for a run of them at the end
     ender_prefixes: frozenset[str]
-    header: HeaderGrammar | None
+    headers: tuple[HeaderGrammar, ...]
+    header_opens: tuple[str, ...]  # those of every header
+    regions: tuple[RegionRules, ...]
+    message_region: int  # the body of a message to a tool; `ANY` where there are no headers
     tail: re.Pattern[str] | None  # what follows a literal whose rule has a `tail`
     longest: int  # longest marker; a header counts by its opening literal
-
-    @property
-    def header_opens(self) -> tuple[str, ...]:
-        """The literals that open a header."""
-        return self.header.open if self.header else ()
 
     def plan(self, state: State, index: int) -> Plan[Rule]:
         """The live set of `state`."""

@@ -108,6 +108,17 @@ def member(raw: bytes, path: tuple[str | int, ...]) -> tuple[int, int] | None:
     return at, end
 
 
+def items(raw: bytes, path: tuple[str | int, ...]) -> list[bytes]:
+    """The items of the array at `path`, each as it is written; none where there is no array.
+
+    Raises ValueError on malformed JSON.
+    """
+    span = member(raw, path)
+    if span is None or raw[span[0]] not in b"[":
+        return []
+    return [raw[value:end] for _, _, value, end in _children(raw, span[0])]
+
+
 def edit(raw: bytes, changes: Changes) -> bytes:
     """`raw` with `changes` made and every other byte kept: digits, white space, escapes, unknown members.
 

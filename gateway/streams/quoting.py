@@ -4,7 +4,7 @@ Rules: a fence opens with three or more backticks or tildes that stand first on 
 more of the same alone on a line (CommonMark 4.5; any indentation and `>` or list marks are allowed before it, since
 answers nest). Inline code runs from a run of backticks to the next run of the same length and never across a line
 break (contract rule 3). A run that is still open at a place counts as quoting it: what follows is not known there, and
-must not change the reading.
+must not change the reading. Block quotes and quotation marks (`gateway.streams.citing`) are another matter: `cited`.
 
 Text is only kept until somebody asks; then it is folded into a few integers. Knows no marker.
 """
@@ -14,17 +14,23 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from gateway.streams.citing import Citing
+
 _TOKEN: Final = re.compile(r"\n|`+|~+")
 _LINE_OPENING: Final = re.compile(r"[\s>*+\-\d.)]*\Z")  # white space, quote and list marks: a fence may still open here
 _CLOSING_QUOTE: Final = {'"': '"', "'": "'", "“": "”", "‘": "’", "«": "»", "„": "“"}
 _SENTENCE_ENDS: Final = ".!?…。！？"
 _BEFORE_A_MENTION: Final = " \t\"'(“‘«„[*_"
+_JOINING: Final = ",;:/=|<，、；：／｜（《「『【"  # a mention may follow at once
+_UNSPACED: Final = "\u0e00"  # from Thai on: scripts whose words stand side by side, so that a letter tells nothing
 
 
 class Quoting:
     """State after all text put into `pieces` so far, which costs one append; `fold` empties it."""
 
-    __slots__ = ("_blank", "_code", "_fence", "_fence_closing", "_fence_line", "_last", "_opening", "_run", "pieces")
+    __slots__ = (
+        "_blank", "_citing", "_code", "_fence", "_fence_closing", "_fence_line", "_last", "_opening", "_run", "pieces",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.pieces: list[str] = []  # released text, appended by the reader
@@ -36,6 +42,7 @@ class Quoting:
         self._opening = True  # only white space, quote and list marks on this line: a fence may open
         self._blank = True  # only white space on this line
         self._last = ""  # the last character
+        self._citing = Citing()
 
     @property
     def quoted(self) -> bool:
@@ -48,6 +55,12 @@ class Quoting:
         return bool(self._fence or self._code)
 
     @property
+    def cited(self) -> bool:
+        """True inside a block quote, or where a quotation is open on this line."""
+        self.fold()
+        return self._citing.cited
+
+    @property
     def line_start(self) -> bool:
         """True where only white space stands before this place on its line."""
         self.fold()
@@ -58,6 +71,14 @@ class Quoting:
         """True behind a blank, a bracket or a quotation mark that is not the start of a line: a mention, not an end."""
         self.fold()
         return bool(self._last) and self._last in _BEFORE_A_MENTION and not self.line_start
+
+    @property
+    def word_end(self) -> bool:
+        """True right behind a word or a sentence, at a place where no mention would begin."""
+        self.fold()
+        last = self._last
+        apart = self.mid_sentence or last in _JOINING or (last.isalpha() and last >= _UNSPACED)
+        return bool(last) and not last.isspace() and not apart
 
     @property
     def open_quote(self) -> str:
@@ -105,6 +126,8 @@ class Quoting:
         self._take_plain(text[at:])
 
     def _take_plain(self, text: str) -> None:
+        if text and not self._fence and not self._code:
+            self._citing.take(text)
         if not text or text.isspace():
             return
         self._blank = self._fence_closing = False
@@ -114,6 +137,7 @@ class Quoting:
     def _take_run(self, run: str) -> None:
         opening, blank = self._opening, self._blank
         self._opening = self._blank = False
+        self._citing.take(run)
         if self._fence_line and run[0] == self._fence[0] == "`":
             self._code, self._fence, self._fence_line = len(self._fence), "", False
         if self._fence:
@@ -132,3 +156,4 @@ class Quoting:
         self._fence_closing = self._fence_line = False
         self._code = 0
         self._opening = self._blank = True
+        self._citing.line_break()

@@ -1,9 +1,12 @@
-"""The one reader: raw text to reasoning, answer and tool regions, at any chunking, in linear time.
+"""The one reader: raw text to reasoning, answer and tool calls, at any chunking, in linear time.
 
 How it works. The reader stands in a `State`; the grammar gives that state's live markers. Text left of the next marker
-is released into the state's channel; a marker is asked what it means here (`_ON`, one method a group) and is dropped,
+is released into the state's channel; a marker is asked what it means here (`gateway.streams.verdicts`) and is dropped,
 forwarded, or found to be text. What cannot be decided yet stays in `_held`. Streaming is `feed` many times; a whole
 text is `feed` once; both end with `finish`. reader_spec sections 3 and 4 and contract rule 3 are the rules.
+
+A tool region is read by a `CallRegion`. Where calls are taken, its text is kept back until it has ended: then it is one
+`ToolText`, or, where it turns out to be none, its opener is text and everything behind it is read again.
 
 What it must not know: model families, fields, findings, policies. It says what is there; others decide what to do.
 
@@ -13,17 +16,35 @@ field, guards against quoted markers apply inside it too, and an answer is never
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
-from gateway.events import CONTENT, FOREIGN, MARKER, REASONING, REPLAY, TOOL, Decision, Effect, Group, Segment
-from gateway.streams.grammar import ANY, FIELD, TAIL, Grammar, Rule, State
+from gateway.events import (
+    CALLS,
+    CONTENT,
+    FOREIGN,
+    MARKER,
+    REASONING,
+    REPLAY,
+    TOOL,
+    Call,
+    Decision,
+    Effect,
+    Group,
+    Segment,
+    ToolText,
+)  # fmt: skip
+from gateway.streams.calls.call import Status
+from gateway.streams.calls.region import CallRegion, RegionRules
+from gateway.streams.calls.watch import Watch
+from gateway.streams.grammar import ANY, FIELD, FIRST, Grammar, Rule, State, Take, Takes
 from gateway.streams.quoting import Quoting
+from gateway.streams.verdicts import BLANK, THINKING, Verdict, Verdicts
 
 FOLD_EVERY: Final = 1024  # characters after which the quoting state is brought up to date: bounds what it keeps
+WINDOW: Final = 512  # characters of a region read first where more than its cap is there; then twice as many
 REPLAY_PIECE: Final = 4096  # characters of one replayed content event (reader_spec section 4)
 
 _CHANNEL: Final = {
@@ -35,55 +56,78 @@ _CHANNEL: Final = {
     State.THINK_START: REASONING,
     State.THINK: REASONING,
     State.TOOLS: TOOL,
-    State.ARGUMENT: TOOL,
     State.FOREIGN: FOREIGN,
 }
-_THINKING: Final = (State.THINK_START, State.THINK)
-_BLANK: Final = (State.START, State.AFTER_CLOSER, State.AFTER_TURN)  # only white space so far
 # States in which released text changes nothing, and its channel.
 _THOUGHT: Final = REASONING
 _SETTLED: Final = {State.THINK: _THOUGHT, State.ANSWER: CONTENT, State.OPENABLE: CONTENT}
-
-# A verdict: effect, reason, next state (None: stay), next index. None instead of a verdict: undecided, hold.
-Verdict = tuple[Effect, str, State | None, int]
+_ENDS_OUTPUT: Final = (Group.END_OF_TURN, Group.MESSAGE_CLOSE, Group.FRAMING)  # a call before it still ends the output
 
 
-class RegionReader:
+@dataclass(slots=True)
+class _Open:
+    """A tool region that is being read. `text`: its text so far, kept where it is held. `index`: its rules' place.
+
+    `thought`: a candidate inside a thought. `back`: the state and index to go back to where it is none. `begin`: where
+    it stands in all text, `opener`: how long the marker is that opened it, `size`: of its text.
+    """
+
+    rules: RegionRules
+    reader: CallRegion
+    take: Take
+    thought: bool
+    index: int
+    back: tuple[State, int]
+    begin: int
+    opener: int
+    size: int
+    text: list[str] = field(default_factory=list)
+
+
+class RegionReader(Verdicts):
     """Reads one output. `starts_open`: the thought is already open (the prompt, or the field, opened it).
 
     `feed` and `finish` return segments (`gateway.events.Segment`) in order. `held` is what waits for a decision.
-    `header_cap` and `run_cap` bound what may wait, `replay_cap` what is kept for a replay, all in characters.
+    `takes`: what is done with calls. `header_cap`, `run_cap` and `region_cap` bound what may wait, `replay_cap` what is
+    kept for a replay, all in characters.
     """
 
     __slots__ = (
-        "_at", "_begin", "_end", "_fold_at", "_grammar", "_guards_thought", "_header_cap", "_held", "_index", "_kept",
-        "_kept_size", "_leads", "_noted", "_opener_seen", "_pair_seen", "_plan", "_pristine", "_quote", "_quoting",
-        "_replay_cap", "_run_cap", "_settled", "_split", "_state", "_stopped", "replay_capped",
+        "_at", "_fold_at", "_held", "_index", "_kept", "_kept_size", "_leads", "_open", "_over", "_parked",
+        "_parked_size", "_plan", "_quote", "_region_cap", "_replay_cap", "_settled", "_watch", "replay_capped",
     )  # fmt: skip
 
     def __init__(
-        self, grammar: Grammar, *, starts_open: bool, split: bool, header_cap: int, run_cap: int, replay_cap: int
+        self,
+        grammar: Grammar,
+        *,
+        starts_open: bool,
+        split: bool,
+        takes: Takes,
+        header_cap: int,
+        run_cap: int,
+        replay_cap: int,
+        region_cap: int,
     ) -> None:
-        self._grammar = grammar
-        self._split = split
-        self._guards_thought = split and starts_open  # the engine says it thinks: a closer it did not see may be quoted
-        self._opener_seen = False  # as text: the next closer belongs to it
-        self._pair_seen = False  # the same for an end of turn that looks like a closing tag
-        self._header_cap = header_cap
-        self._run_cap = run_cap
+        super().__init__(
+            grammar, starts_open=starts_open, split=split, takes=takes, header_cap=header_cap, run_cap=run_cap
+        )
         self._replay_cap = replay_cap
+        self._region_cap = region_cap
         self._held = ""
         self._at = 0  # characters decided on so far
         self._fold_at = FOLD_EVERY
-        self._pristine = True  # nothing released yet: a control-token closer at offset 0 counts
-        self._noted = False  # an answer closer was the channel's last word
-        self._stopped = False
         self._kept: list[str] = []
         self._kept_size = 0
+        self._open: _Open | None = None
+        self._over = False  # the output has ended
+        self._settled: str | None = None  # the channel, in a state in which released text changes nothing
+        self._parked: list[ToolText | str] = []  # calls that end the thought so far, and the white space behind them
+        self._parked_size = 0
+        self._watch: Watch | None = None  # a region inside text that goes out as it comes
         self.replay_capped = False
         self._new_quoting()
-        self._state = State.START
-        self._enter(State.THINK_START if starts_open else State.START, ANY)
+        self._enter(State.THINK_START if starts_open else State.START, ANY if split else FIRST)
 
     def __repr__(self) -> str:
         return f"<RegionReader {self._grammar.name} in {self._state} at {self._at}, {len(self._held)} held>"
@@ -95,8 +139,24 @@ class RegionReader:
 
     @property
     def held(self) -> str:
-        """Text fed and not yet decided on."""
-        return self._held
+        """Text fed and not yet decided on, in order."""
+        parked = [item if isinstance(item, str) else item.text for item in self._parked]
+        return "".join([*parked, *(self._open.text if self._open else ()), self._held])
+
+    @property
+    def waits_for(self) -> str:
+        """What decides on the held text: the end of a `tool_region`, the rest of a `marker`, of a `header`, or what
+        follows a whole marker (`quoted_end`). Empty where nothing is held. Searches anew: not for every token.
+        """
+        if self._parked or (self._open and self._open.take is Take.HOLD):
+            return "tool_region"
+        if not self._held:
+            return ""
+        begin, end, _ = self._plan.next(self._held, 0, final=False)
+        literal = self._held[begin:end]
+        if self._open or begin < 0 or self._plan.rules[literal].tail:
+            return "marker"
+        return "header" if literal in self._grammar.header_opens else "quoted_end"
 
     def feed(self, text: str) -> list[Segment]:
         """Read more text; returns what is decided."""
@@ -121,16 +181,18 @@ class RegionReader:
 
     def settle(self) -> list[Segment]:
         """The field ends here but the output does not: what is held is text of the current state."""
-        if not self._held:
+        if not (self._held or self._open or self._parked or self._watch):
             return []
         out: list[Segment] = []
         self._read(self._held, out, final=True)
+        self._unpark(out)
+        self._unwatch()
         return _joined(out)
 
     def leave(self, *, to_tools: bool) -> list[Segment]:
         """The reasoning field ends because content or a tool call follows it: the channel had its exit (K2, K3)."""
         out = self.settle()
-        if to_tools and self._state in _THINKING:
+        if to_tools and self._state in THINKING:
             self._replay(out)
         self._noted = False
         self._kept.clear()
@@ -139,9 +201,16 @@ class RegionReader:
     def finish(self, *, stopped: bool) -> list[Segment]:
         """The output has ended. `stopped`: by itself, so that an answer written into a skipped thought is replayed."""
         self._stopped = stopped
+        self._over = True
         out: list[Segment] = []
         self._read(self._held, out, final=True)
-        if self._state in _THINKING and stopped:
+        if stopped:
+            parked, self._parked = self._parked, []
+            out.extend((REASONING, item) if isinstance(item, str) else (CALLS, item) for item in parked)
+            if self._watch and (calls := self._watch.finish()):
+                out.append((CALLS, _seen(calls, thought=self._state in THINKING)))
+        self._unpark(out)
+        if self._state in THINKING and stopped:
             self._replay(out)
         self._kept.clear()
         return _joined(out)
@@ -154,8 +223,13 @@ class RegionReader:
         return begin < 0 and cut == len(text)
 
     def _read(self, text: str, out: list[Segment], *, final: bool) -> None:
-        base, at, size = self._at, 0, len(text)
+        at = 0
         while True:
+            if self._open is not None:
+                text, at = self._read_region(text, at, out, final=final)
+                if self._open is not None:
+                    break
+            base = self._at - at
             begin, end, cut = self._plan.next(text, at, final=final)
             plan = self._plan
             stop = cut if begin < 0 else begin
@@ -174,37 +248,177 @@ class RegionReader:
             verdict = self._judge(rule, text, end, final)
             if verdict is None:
                 break
-            at = self._end
-            self._apply(rule.group, text[begin:at], verdict, base + begin, out)
-        self._held = "" if at == size else text[at:]
-        self._at = base + at
+            self._apply(rule, text[begin : self._end], verdict, base + begin, out)
+            at = self._resume(begin)
+            self._at = base + at
+        self._held = "" if at == len(text) else text[at:]
         self._fold()
 
-    def _judge(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
-        """What the marker that ends at `end` means here. A marker that turns out to be longer moves `_end`."""
-        if rule.tail and self._grammar.tail:
-            whole = self._grammar.tail.match(text, end)
-            if whole is None:
-                return None if not final and _TAIL_SO_FAR.match(text, end) else (Effect.TEXT, "not this tag", None, ANY)
-            end = self._end = whole.end()
-        return _ON[rule.group](self, rule, text, end, final)
+    def _resume(self, begin: int) -> int:
+        """Where reading goes on behind a marker: at its beginning, where that is the beginning of a call as well."""
+        return begin if self._open is not None and not self._open.size else self._end
 
-    def _apply(self, group: Group, literal: str, verdict: Verdict, at: int, out: list[Segment]) -> None:
+    def _apply(self, rule: Rule, literal: str, verdict: Verdict, at: int, out: list[Segment]) -> None:
         effect, reason, state, index = verdict
-        out.append((MARKER, Decision(literal, group, effect, _CHANNEL[self._state], reason, at)))
+        if effect is Effect.TEXT or (effect is Effect.DROP and rule.group not in _ENDS_OUTPUT):
+            self._unpark(out)
+            self._unwatch()
+        out.append((MARKER, Decision(literal, rule.group, effect, _CHANNEL[self._state], reason, at)))
         self._at = at + len(literal)
         if effect is Effect.TEXT:
             self._release(literal, out, partial=False)
+            if rule.group is Group.TOOL_OPEN and index != ANY:
+                self._watch = Watch(self._grammar.regions[index], opener=literal, cap=self._region_cap)
+                self._settled = None
+        elif effect is Effect.FORWARD:
+            self._open_region(literal, state, index, at, out)
+            return
         if state is not None:
-            if state is State.TOOLS and self._state in _THINKING:
-                self._replay(out)
             self._enter(state, index)
-        if effect is Effect.FORWARD:
-            out.append((TOOL, literal))
-            self._pristine = False
+
+    # ------------------------------------------------------------------ tool regions
+
+    def _open_region(self, literal: str, state: State | None, index: int, at: int, out: list[Segment]) -> None:
+        """A tool region begins. `state` None: a candidate, and the thought goes on around it."""
+        rules = self._grammar.regions[index]
+        take = self._take(rules, thought=state is None)
+        size = 0 if literal in rules.inside else len(literal)
+        back = State.ANSWER if self._state in THINKING and state else self._state
+        self._open = _Open(
+            rules=rules,
+            reader=CallRegion(rules, head=literal, begin=size, lenient=take is not Take.HOLD),
+            take=take,
+            thought=state is None,
+            index=index,
+            back=(back, self._index if back is self._state else ANY),
+            begin=at,
+            opener=len(literal),
+            size=size,
+        )
+        if state is not None:
+            if self._state in THINKING:
+                self._replay(out)
+            self._enter(state, ANY)
+        if size:
+            self._region_text(self._open, literal, out)
+        self._settled = None
+        self._pristine = False
+
+    @staticmethod
+    def _region_text(region: _Open, text: str, out: list[Segment]) -> None:
+        if region.take is Take.HOLD:
+            region.text.append(text)
+        elif text:
+            out.append((TOOL, text))
+
+    def _read_region(self, text: str, at: int, out: list[Segment], *, final: bool) -> tuple[str, int]:
+        """Read on in the open region; returns the text and the place where reading goes on.
+
+        Past the cap it is none; the decision depends on characters, not on chunks.
+        """
+        region = self._open
+        assert region is not None
+        capped = len(text) - at > self._region_cap - region.size
+        stop = self._read_capped(region, text, at) if capped else region.reader.read(text, at, final=final)
+        region.size += stop - at
+        self._at += stop - at
+        self._region_text(region, text[at:stop], out)
+        status = region.reader.status
+        if self._takes.early and region.take is Take.HOLD and not region.thought and status is not Status.DONE:
+            self._tell(region, out)
+        if status is Status.OPEN and not (capped or final):
+            return text, stop
+        self._open = None
+        if status is Status.DONE:
+            self._close_region(region, out, closed=region.reader.closed)
+            return text, stop
+        if status is Status.OPEN and not capped and self._ends_here(region):
+            self._at += len(text) - stop
+            self._region_text(region, text[stop:], out)
+            if not (self._stopped or region.rules.section):
+                region.reader.cut()
+            self._close_region(region, out, closed=False)
+            return text, len(text)
+        return self._no_region(region, text, stop, out)
+
+    def _read_capped(self, region: _Open, text: str, at: int) -> int:
+        """Read up to the cap, in pieces: a copy of all that is left would be made for every region of a long text."""
+        end = at + self._region_cap - region.size
+        stop, size = at, WINDOW
+        while region.reader.status is Status.OPEN and stop < end:
+            stop = min(at + size, end)
+            at += region.reader.read(text[at:stop], 0, final=False)
+            size *= 2
+        return at
+
+    @staticmethod
+    def _tell(region: _Open, out: list[Segment]) -> None:
+        """Tell of a held region while it is read."""
+        if calls := region.reader.begun_calls:
+            out.append((CALLS, _open_text(calls, region)))
+
+    def _ends_here(self, region: _Open) -> bool:
+        """The text ended inside the region: that is how a call may end, or how a limit cuts one."""
+        complete = region.reader.complete
+        if region.take is not Take.HOLD:
+            return True
+        if region.thought:
+            return complete and self._over and self._stopped
+        empty = region.rules.control and not region.reader.begun
+        return complete or (self._over and (empty or not self._stopped))
+
+    def _close_region(self, region: _Open, out: list[Segment], *, closed: bool) -> None:
+        found = _tool_text(region, closed=closed, broken=False)
+        if region.thought:
+            self._park(found, len(found.text), out)
+            return
+        if region.take is not Take.NO:
+            out.append((CALLS, found))
+        message = region.index == self._grammar.message_region and region.reader.status is Status.DONE
+        self._enter(State.AFTER_TURN if message else State.ANSWER, ANY)
+
+    def _no_region(self, region: _Open, text: str, stop: int, out: list[Segment]) -> tuple[str, int]:
+        """The region was none. What was held of it is read again; its opener is text."""
+        if region.take is not Take.NO and (region.reader.begun or region.rules.control):
+            out.append((CALLS, _tool_text(region, closed=False, broken=True)))
+        if not region.thought:
+            self._enter(*region.back)
+        if region.take is not Take.HOLD:
+            opener = stop + max(0, region.opener - region.size)  # one that is the beginning of a body was not read yet
+            self._at += opener - stop
+            self._release(text[stop:opener], out, partial=False)
+            return text, opener
+        self._failed += 1
+        text = "".join(region.text) + text[stop:]
+        self._at = region.begin + region.opener
+        self._release(text[: region.opener], out, partial=False)
+        return text, region.opener
+
+    def _park(self, item: ToolText | str, size: int, out: list[Segment]) -> None:
+        """What may end the output as calls waits; past the cap of a region all of it is the thought's text."""
+        self._parked.append(item)
+        self._parked_size += size
+        if self._parked_size > self._region_cap:
+            self._unpark(out)
+
+    def _unpark(self, out: list[Segment]) -> None:
+        """Something follows what could have been a call: it is the thought's text."""
+        if self._parked:
+            text = "".join([item if isinstance(item, str) else item.text for item in self._parked])
+            self._parked.clear()
+            self._parked_size = 0
+            self._settled = _SETTLED.get(self._state)
+            self._release(text, out, partial=False)
+
+    def _unwatch(self) -> None:
+        if self._watch:
+            self._watch = None
+            self._settled = _SETTLED.get(self._state)
+
+    # ------------------------------------------------------------------ states
 
     def _enter(self, state: State, index: int) -> None:
-        was_thinking, thinks = self._state in _THINKING, state in _THINKING
+        was_thinking, thinks = self._state in THINKING, state in THINKING
         if was_thinking is not thinks:
             self._opener_seen = False
         if was_thinking and not thinks:
@@ -215,7 +429,7 @@ class RegionReader:
             self._noted, self._kept_size, self.replay_capped = False, 0, False
         self._state, self._index = state, index
         self._pristine = self._pristine and state is State.START
-        self._settled = _SETTLED.get(state)
+        self._settled = None if self._parked or self._watch else _SETTLED.get(state)
         self._plan = self._grammar.plan(state, index)
         self._leads = self._plan.leads
 
@@ -233,11 +447,18 @@ class RegionReader:
         """Let `text` go as text of the current state. `partial`: held at the end of the output, never a marker."""
         if not text:
             return
+        blank = text.isspace()
+        if self._parked:
+            if blank:
+                self._park(text, len(text), out)
+                return
+            self._unpark(out)
+        if self._watch and not self._watch.take(text):
+            self._unwatch()
         state = self._state
         out.append((_CHANNEL[state], text))
         self._pristine = False
-        blank = text.isspace()
-        if state in _THINKING:
+        if state in THINKING:
             if self._guards_thought:
                 self._quote(text)
             if self._grammar.replays and not partial:
@@ -246,9 +467,11 @@ class RegionReader:
                 self._enter(State.THINK, FIELD if self._guards_thought and self._index == ANY else self._index)
         elif _CHANNEL[state] is CONTENT:
             self._quote(text)
-            if not blank and state in _BLANK:
-                openable = not self._grammar.tags and not self._split
+            if not blank and state in BLANK:
+                openable = not self._grammar.tags and not self._split and state is not State.AFTER_CLOSER
                 self._enter(State.OPENABLE if openable else State.ANSWER, ANY)
+            elif self._index == FIRST:
+                self._enter(state, ANY)
 
     def _keep(self, text: str) -> None:
         self._noted = self._noted and text.isspace()
@@ -267,333 +490,6 @@ class RegionReader:
             text = "".join(self._kept)
             out.extend((REPLAY, text[i : i + REPLAY_PIECE]) for i in range(0, len(text), REPLAY_PIECE))
 
-    # ------------------------------------------------------------------ guards
-
-    def _guarded(self) -> bool:
-        """Inside a thought of raw text the first closer wins; everywhere else quoting counts."""
-        return self._state not in _THINKING or self._guards_thought
-
-    def _ending(self, text: str, end: int, final: bool) -> bool | None:
-        """True when from `end` to the end of the output only white space and closers stand; None: not known yet."""
-        at = end
-        while at < len(text):
-            if at - end >= self._run_cap:
-                return False
-            if text[at].isspace():
-                at += 1
-                continue
-            ender = self._grammar.enders.match(text, at) if self._grammar.enders else None
-            if ender is None:
-                short = not final and len(text) - end < self._run_cap
-                return None if short and text[at:] in self._grammar.ender_prefixes else False
-            at = ender.end()
-        return True if final else None if len(text) - end < self._run_cap else False
-
-    def _structure_follows(self, text: str, end: int, final: bool) -> bool | None:
-        """True where the next thing is another marker, or the end of the output; None: not known yet."""
-        at = end
-        while at < len(text) and text[at].isspace():
-            at += 1
-            if at - end >= self._run_cap:
-                return False
-        if at == len(text):
-            return True if final else None
-        structure = self._grammar.structure
-        if structure and structure.match(text, at):
-            return True
-        rest = text[at : at + self._grammar.longest]
-        return None if not final and rest in self._grammar.structure_prefixes else False
-
-    def _mention(self, text: str, end: int, final: bool) -> bool | None:
-        """True where a control token is only talked about; None: not known yet.
-
-        Raw text: in quotation marks. A field that the engine split holds no structure of its own: there a token in the
-        middle of a sentence, with nothing of the format behind it, is prose.
-        """
-        if self._grammar.tags or not self._guarded():
-            return False
-        closing = self._quoting.open_quote
-        if closing and (end < len(text) or not final):
-            return text[end] == closing if end < len(text) else None
-        if not (self._split and self._quoting.mid_sentence):
-            return False
-        structural = _either(self._line_end(text, end, final), self._structure_follows(text, end, final))
-        return None if structural is None else not structural
-
-    def _line_start(self, text: str) -> bool:
-        """True where the marker stands first on its line, the line break being part of it or not."""
-        return text[self._begin] in "\r\n" or self._quoting.line_start
-
-    @staticmethod
-    def _line_end(text: str, end: int, final: bool) -> bool | None:
-        if text[end - 1] in "\r\n":
-            return True
-        if end < len(text):
-            return text[end] in "\r\n"
-        return True if final else None
-
-    def _quoted_ender(self, text: str, end: int, final: bool) -> Verdict | None:
-        """A closer where a quote is open: text, unless nothing but closers follows until the model stopped."""
-        ending = self._ending(text, end, final)
-        if ending is None:
-            return None
-        if ending and self._stopped:
-            return Effect.DROP, "the output ends here, so the open quote was none", None, ANY
-        return Effect.TEXT, "quoted", None, ANY
-
-    # ------------------------------------------------------------------ one method a group
-
-    def _on_think_open(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
-        state = self._state
-        if state is State.THINK_START:
-            return Effect.DROP, "an opener at the start of an open thought", State.THINK_START, rule.index
-        if state is State.START:
-            return Effect.DROP, "opens the thought at the start of the output", State.THINK_START, rule.index
-        if state is State.THINK:
-            self._opener_seen = True
-            return Effect.TEXT, "an opener in the middle of the thought", None, ANY
-        if self._quoting.quoted:
-            self._opener_seen = True
-            return Effect.TEXT, "quoted", None, ANY
-        if state is State.AFTER_TURN and not self._grammar.tags:
-            return Effect.DROP, "opens the thought of the next message", State.THINK_START, rule.index
-        if state in _BLANK and self._grammar.reopen_closer:
-            return Effect.DROP, "reopens the thought right after a closer", State.THINK_START, rule.index
-        if state is State.OPENABLE:
-            return Effect.DROP, "a control-token opener before the answer", State.THINK_START, rule.index
-        if self._grammar.reopen_lines and self._line_start(text):
-            return Effect.DROP, "opens a thought at a line start", State.THINK_START, rule.index
-        self._opener_seen = True
-        return Effect.TEXT, "an opener in the middle of the answer", None, ANY
-
-    def _on_think_close(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
-        after = State.AFTER_CLOSER if self._grammar.tags else State.ANSWER
-        if self._state in _THINKING:
-            return self._close_thought(text, end, final, after)
-        if not self._grammar.tags:
-            if self._pristine:
-                return Effect.DROP, "a closer before anything else", State.ANSWER, ANY
-            return Effect.TEXT, "a closer outside a thought", None, ANY
-        if self._state is not State.ANSWER:
-            return Effect.DROP, "a closer before the answer's first word", State.AFTER_CLOSER, ANY
-        if self._quoting.quoted:
-            verdict = self._quoted_ender(text, end, final)
-            self._opener_seen = self._opener_seen and verdict is None
-            return verdict
-        if self._opener_seen:
-            self._opener_seen = False
-            return Effect.TEXT, "closes an opener that is text", None, ANY
-        if self._line_start(text):
-            return Effect.DROP, "a closer at a line start", State.AFTER_CLOSER, ANY
-        ends = self._line_end(text, end, final)
-        if ends is None:
-            return None
-        if ends:
-            return Effect.DROP, "a closer at a line end", State.AFTER_CLOSER, ANY
-        if self._unpaired():
-            return Effect.DROP, "a closer that no opener goes with, at the end of a sentence", State.AFTER_CLOSER, ANY
-        return Effect.TEXT, "a closer in the middle of a line", None, ANY
-
-    def _unpaired(self) -> bool:
-        """In a field that the engine split: the closer is glued to a sentence's end, and its opener was not seen."""
-        return self._split and self._grammar.reopen_lines and self._quoting.sentence_end
-
-    def _close_thought(self, text: str, end: int, final: bool, after: State) -> Verdict | None:
-        if not self._guards_thought or self._state is State.THINK_START:
-            return Effect.DROP, "closes the thought", after, ANY
-        if self._quoting.quoted:
-            return Effect.TEXT, "quoted", None, ANY
-        if self._opener_seen:
-            self._opener_seen = False
-            return Effect.TEXT, "closes what the thought itself opened", None, ANY
-        if self._quoting.mid_sentence and not self._grammar.sentences and text[self._begin] not in "\r\n":
-            ends = self._line_end(text, end, final)
-            if not ends:
-                return None if ends is None else (Effect.TEXT, "a closer in the middle of a sentence", None, ANY)
-        return Effect.DROP, "closes the thought", after, ANY
-
-    def _on_answer_open(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
-        if self._guarded() and self._quoting.quoted:
-            return Effect.TEXT, "quoted", None, ANY
-        if self._grammar.tags and self._state not in (*_BLANK, State.THINK_START):
-            return Effect.TEXT, "an answer's opener in the middle of the text", None, ANY
-        return self._unless_mentioned((Effect.DROP, "opens the answer", State.ANSWER, ANY), text, end, final)
-
-    def _on_answer_close(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
-        if self._guarded() and self._quoting.quoted:
-            verdict = self._quoted_ender(text, end, final)
-            if verdict is None or verdict[0] is Effect.TEXT:
-                return verdict
-        if self._state in _THINKING and self._grammar.tags and not self._grammar.replays:
-            return self._quoted_ender(text, end, final)
-        mentioned = self._mention(text, end, final)
-        if mentioned is not False:
-            return None if mentioned is None else (Effect.TEXT, "only mentioned", None, ANY)
-        if self._state in _THINKING:
-            self._noted = True
-            return Effect.DROP, "the answer's closer inside the thought: its channel may have been skipped", None, ANY
-        ends = not self._grammar.tags or self._ends_line(text, end, final)
-        if ends is None:
-            return None
-        if ends:
-            return Effect.DROP, "closes the answer", None, ANY
-        return Effect.TEXT, "an answer's closer in the middle of a line", None, ANY
-
-    def _on_framing(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
-        if self._state is State.TOOLS:
-            return Effect.DROP, "ends an unclosed tool region", State.ANSWER, ANY
-        if self._guarded() and self._quoting.quoted:
-            return self._quoted_ender(text, end, final)
-        return self._unless_mentioned((Effect.DROP, "framing", None, ANY), text, end, final)
-
-    def _unless_mentioned(self, verdict: Verdict, text: str, end: int, final: bool) -> Verdict | None:
-        mentioned = self._mention(text, end, final)
-        return None if mentioned is None else (Effect.TEXT, "only mentioned", None, ANY) if mentioned else verdict
-
-    def _on_message_close(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
-        if self._guarded() and self._quoting.quoted:
-            return self._quoted_ender(text, end, final)
-        if self._guarded() and self._state not in (*_BLANK, State.THINK_START):
-            ends = _either(self._line_end(text, end, final), self._structure_follows(text, end, final))
-            if not ends:
-                return None if ends is None else (Effect.TEXT, "the message goes on", None, ANY)
-        return Effect.DROP, "ends the message", State.AFTER_TURN, ANY
-
-    def _on_pair_open(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
-        self._pair_seen = True
-        return Effect.TEXT, "an opening tag", None, ANY
-
-    def _on_end_of_turn(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
-        if not self._grammar.tags:
-            return self._on_message_close(rule, text, end, final)
-        if self._state in _THINKING or self._quoting.quoted:
-            return self._quoted_ender(text, end, final)
-        if text.startswith("</", self._begin) and self._state not in _BLANK:  # markup of the answer looks the same
-            if self._pair_seen:
-                self._pair_seen = False
-                return Effect.TEXT, "closes a tag of the answer", None, ANY
-            ends = _either(self._ending(text, end, final), self._turn_opens(text, end, final))
-        else:
-            ends = self._ends_line(text, end, final)
-        if ends is None:
-            return None
-        if not ends:
-            return Effect.TEXT, "an end-of-turn token in the middle of a line", None, ANY
-        if text[self._begin : end] in self._grammar.header_opens:
-            return self._on_header(rule, text, end, final)
-        return Effect.DROP, "ends the turn", State.AFTER_TURN, ANY
-
-    def _ends_line(self, text: str, end: int, final: bool) -> bool | None:
-        """True where an ender of an answer of tags is none of its words: nothing stands before it, or behind it."""
-        ends = self._state in _BLANK or self._line_start(text) or self._line_end(text, end, final)
-        if ends is not False:
-            return ends
-        return _either(self._ending(text, end, final), self._turn_opens(text, end, final))
-
-    def _turn_opens(self, text: str, end: int, final: bool) -> bool | None:
-        """True when the next turn's header follows at once; None: not known yet."""
-        openers = self._grammar.header_opens
-        if any(text.startswith(opener, end) for opener in openers):
-            return True
-        rest = text[end : end + self._grammar.longest]
-        return None if not final and any(opener.startswith(rest) for opener in openers) else False
-
-    def _on_special(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
-        if self._guarded() and self._quoting.quoted:
-            return Effect.TEXT, "quoted", None, ANY
-        return Effect.DROP, "a token that is never text", None, ANY
-
-    def _on_header(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
-        header = self._grammar.header
-        assert header is not None
-        if self._guarded() and self._quoting.quoted:
-            return Effect.TEXT, "quoted", None, ANY
-        limit = end + self._header_cap + len(header.close)
-        close = text.find(header.close, end, limit)
-        words = text[end : close if close >= 0 else limit]
-        for within in header.within:
-            words = words.replace(within, " ")
-        if "\n" in words or self._marker_in(words):
-            return self._no_header()
-        if close < 0 and not final:
-            return None if len(text) < limit else self._no_header()
-        if close < 0 and not self._grammar.tags:
-            return self._no_header()
-        stop = close if close >= 0 else len(text)
-        target = next((to for pattern, to in header.rules if pattern.fullmatch(text, end, stop)), None)
-        unled = self._state is not State.AFTER_TURN and rule.group is Group.HEADER
-        if target is None or (unled and target == "foreign"):  # no end of turn has come before another role's header
-            return self._no_header()
-        mentioned = self._mention(text, stop + len(header.close), final)
-        if mentioned is not False:
-            return None if mentioned is None else self._no_header()
-        self._end = stop + len(header.close) if close >= 0 else stop
-        if target == "tool":
-            return Effect.FORWARD, "a message to a tool", State.TOOLS, header.tool_region
-        starts = self._grammar.tags and target == "answer"  # the turn may begin with a thought
-        return Effect.DROP, f"a header: {target}", State.START if starts else _TARGET[target], ANY
-
-    def _marker_in(self, words: str) -> bool:
-        enders = self._grammar.enders
-        return bool(enders and enders.search(words)) or any(text in words for text in self._grammar.header_opens)
-
-    def _no_header(self) -> Verdict:
-        """Behind an end of turn a header's opener is a control token whatever follows it; elsewhere it is text."""
-        if self._state is State.AFTER_TURN and self._grammar.tags:
-            return Effect.DROP, "opens a turn that says nothing", None, ANY
-        return Effect.TEXT, "no header follows", None, ANY
-
-    def _on_tool_open(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
-        if self._guarded() and self._quoting.quoted:
-            return Effect.TEXT, "quoted", None, ANY
-        if self._guards_thought and self._state in _THINKING:
-            return Effect.TEXT, "the engine says that this is still the thought", None, ANY
-        if self._quoting.mid_sentence:  # a call's body follows its opener, never a blank or a full stop
-            if end == len(text) and not final:
-                return None
-            if text[end : end + 1] in _AFTER_A_MENTION:
-                return Effect.TEXT, "only mentioned", None, ANY
-        return Effect.FORWARD, "opens a tool region", State.TOOLS, rule.index
-
-    def _on_tool_close(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
-        by_header = self._grammar.header is not None and rule.index == self._grammar.header.tool_region
-        return Effect.FORWARD, "closes the tool region", State.AFTER_TURN if by_header else State.ANSWER, ANY
-
-    def _on_argument_open(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
-        return Effect.FORWARD, "opens an argument: nothing in it is a marker but its closer", State.ARGUMENT, rule.index
-
-    def _on_argument_close(self, rule: Rule, text: str, end: int, final: bool) -> Verdict | None:
-        return Effect.FORWARD, "closes the argument", State.TOOLS, rule.index
-
-
-_TAIL_SO_FAR: Final = re.compile(rf"[0-9A-Za-z_-]{{0,{TAIL}}}\Z")  # a tag's suffix that has not ended yet
-_AFTER_A_MENTION: Final = tuple(" .,;:!?)]\"'”’»，。、；：！？")
-_TARGET: Final = {"reasoning": State.THINK_START, "answer": State.ANSWER, "foreign": State.FOREIGN}
-
-_ON: Final[dict[Group, Callable[[RegionReader, Rule, str, int, bool], Verdict | None]]] = {
-    Group.THINK_OPEN: RegionReader._on_think_open,
-    Group.THINK_CLOSE: RegionReader._on_think_close,
-    Group.ANSWER_OPEN: RegionReader._on_answer_open,
-    Group.ANSWER_CLOSE: RegionReader._on_answer_close,
-    Group.FRAMING: RegionReader._on_framing,
-    Group.MESSAGE_CLOSE: RegionReader._on_message_close,
-    Group.END_OF_TURN: RegionReader._on_end_of_turn,
-    Group.SPECIAL: RegionReader._on_special,
-    Group.PAIR_OPEN: RegionReader._on_pair_open,
-    Group.HEADER: RegionReader._on_header,
-    Group.TOOL_OPEN: RegionReader._on_tool_open,
-    Group.TOOL_CLOSE: RegionReader._on_tool_close,
-    Group.ARGUMENT_OPEN: RegionReader._on_argument_open,
-    Group.ARGUMENT_CLOSE: RegionReader._on_argument_close,
-}
-
-
-def _either(one: bool | None, other: bool | None) -> bool | None:
-    """True when one of two questions is answered yes, None while one that could be is open."""
-    if one or other:
-        return True
-    return None if one is None or other is None else False
-
 
 def _joined(segments: list[Segment]) -> list[Segment]:
     """Neighbouring text of one channel as one segment (R5). Replay pieces stay as they were cut."""
@@ -601,8 +497,47 @@ def _joined(segments: list[Segment]) -> list[Segment]:
         return segments
     out: list[Segment] = []
     for channel, run in groupby(segments, key=itemgetter(0)):
-        if channel in (MARKER, REPLAY):
+        if channel in (MARKER, REPLAY, CALLS):
             out.extend(run)
         else:
             out.append((channel, "".join([str(text) for _, text in run])))
     return out
+
+
+def _tool_text(region: _Open, *, closed: bool, broken: bool) -> ToolText:
+    reader = region.reader
+    complete = not broken and (closed or reader.complete or reader.status is Status.DONE)
+    calls = tuple(reader.finish())
+    complete = complete and (closed or not calls or any(call.closed for call in calls))
+    return ToolText(
+        text="" if broken else "".join(region.text),
+        calls=calls,
+        closed=closed,
+        complete=complete,
+        broken=broken,
+        thought=region.thought,
+        rest=reader.rest,
+        control=region.rules.control,
+        known=bool(region.rules.bodies),
+    )
+
+
+def _seen(calls: tuple[Call, ...], *, thought: bool) -> ToolText:
+    """Calls in text that went out as it came."""
+    return ToolText(
+        text="", calls=calls, closed=True, complete=True, broken=False, thought=thought, rest=False, control=False
+    )
+
+
+def _open_text(calls: tuple[Call, ...], region: _Open) -> ToolText:
+    return ToolText(
+        text="",
+        calls=calls,
+        closed=False,
+        complete=False,
+        broken=False,
+        thought=False,
+        rest=False,
+        control=region.rules.control,
+        so_far=lambda: "".join(region.text),
+    )

@@ -1,4 +1,4 @@
-"""Floor 1: text out of bytes and out of UTF-16 halves, cut anywhere.
+"""Floor 1: text out of UTF-16 halves, cut anywhere.
 
 Owns what is held between two pieces so that a character cut in two arrives whole, and what stands for one that never
 does (U+FFFD). Must not know where the pieces come from.
@@ -6,7 +6,6 @@ does (U+FFFD). Must not know where the pieces come from.
 
 from __future__ import annotations
 
-import codecs
 from typing import Final
 
 REPLACEMENT: Final = "\ufffd"
@@ -43,26 +42,6 @@ class SurrogateJoiner:
         """What stands for the held half at the end of the output: U+FFFD, or nothing when none is held."""
         held, self._held = self._held, ""
         return REPLACEMENT if held else ""
-
-
-class Utf8Decoder:
-    """Bytes to text, piece by piece; U+FFFD for each maximal ill-formed part (WHATWG Encoding, UTF-8 decoder).
-
-    A byte-order mark is text.
-    """
-
-    __slots__ = ("_decoder",)
-
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-
-    def feed(self, data: bytes) -> str:
-        """The characters that `data` completes."""
-        return self._decoder.decode(data)
-
-    def finish(self) -> str:
-        """U+FFFD when the bytes end inside a character, else nothing."""
-        return self._decoder.decode(b"", final=True)
 
 
 def _join(high: str, low: str) -> str:

@@ -1,4 +1,4 @@
-"""The corpus made from a dialect's markers: what must be in it, with readings taken from contract rules 3 to 5."""
+"""The corpus made from a dialect's markers: what must be in it, with readings taken from contract rules 3 and 4."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def untouched(text: str) -> tuple[str, str, str, str]:
     return text, "content", "", text
 
 
-def test_a_tag_dialect_yields_thoughts_endings_quotes_cuts_and_regions() -> None:
+def test_a_tag_dialect_yields_thoughts_endings_quotes_and_cuts() -> None:
     assert rows(TAG) == {
         ("plan</a>answer", "reasoning", "plan", "answer"),
         ("<a>plan</a>answer", "content", "plan", "answer"),
@@ -34,21 +34,16 @@ def test_a_tag_dialect_yields_thoughts_endings_quotes_cuts_and_regions() -> None
         untouched("Say `<a>` here."),
         untouched("Say `</a>` here."),
         *(untouched(f"answer{start}") for start in ("<", "<a", "</", "</a", "<e", "<c", "</c", "[", "[C")),
-        untouched("<c>call <a></a></c>"),
-        untouched("[C]call <a></a>"),
     }
 
 
-def test_a_control_dialect_also_yields_wrappers_arguments_and_regions_that_end_a_thought() -> None:
-    region = ToolRegion(open=("<c>",), close=("</c>",), ends_thought=True, argument_open="<g>", argument_close="</g>")
-    wrapper = replace(TAG, kind=Kind.CONTROL, answer_open=("<r>",), answer_close=("</r>",), regions=(region,))
+def test_a_control_dialect_also_yields_wrappers_and_ends_of_messages() -> None:
+    wrapper = replace(TAG, kind=Kind.CONTROL, answer_open=("<r>",), answer_close=("</r>",))
     made = rows(replace(wrapper, framing=("<f>",), message_close=("<m>",)))
     assert made >= {
         ("plan</a><r>answer</r>", "reasoning", "plan", "answer"),
         ("answer<f>", "content", "", "answer"),
         ("answer<m>", "content", "", "answer"),
-        untouched("<c>call <g><a></a></c></g></c>"),
-        ("plan<c>call <a></a></c>", "reasoning", "plan", "<c>call <a></a></c>"),
     }
 
 
@@ -57,13 +52,18 @@ def test_a_suffixed_dialect_yields_thoughts_with_a_suffix_on_both_tags() -> None
     assert made - rows(TAG) == {("<a:6124c78e>plan</a:6124c78e>answer", "content", "plan", "answer")}
 
 
+def test_what_the_engines_parser_writes_stands_before_every_thought() -> None:
+    made = rows(replace(TAG, suffixed=True, invented=("<a>",)))
+    assert made - rows(TAG) == {
+        ("<a>answer", "content", "", "answer"),
+        ("<a>plan</a>answer", "reasoning", "plan", "answer"),
+        ("<a><a>plan</a>answer", "content", "plan", "answer"),
+        ("<a><a:6124c78e>plan</a:6124c78e>answer", "content", "plan", "answer"),
+    }
+
+
 def test_a_special_token_is_dropped_in_the_middle_of_a_word() -> None:
     assert ("an<s>swer", "content", "", "answer") in rows(replace(TAG, special=("<s>",)))
-
-
-def test_a_regions_own_closer_is_not_put_into_its_body() -> None:
-    shared = replace(TAG, thoughts=(Thought(open=("<a>",), close=("</c>",)),))
-    assert untouched("<c>call <a></c>") in rows(shared)
 
 
 def test_a_start_that_holds_a_whole_marker_is_not_called_untouched() -> None:
@@ -72,9 +72,8 @@ def test_a_start_that_holds_a_whole_marker_is_not_called_untouched() -> None:
     assert untouched("answer<a") in made
 
 
-def test_a_header_dialect_yields_no_thoughts_but_its_opener_cut_short_and_plain_regions() -> None:
+def test_a_header_dialect_yields_no_thoughts_but_its_openers_cut_short() -> None:
     header = Header(open=("<|h|>",), close="\n", rules=(HeaderRule(text="x", to=Target.REASONING),))
     region = ToolRegion(open=("<c>",), ends_thought=True)
-    dialect = Dialect(name="h", summary="", kind=Kind.CONTROL, aliases={}, header=header, regions=(region,))
-    starts = ("<", "<|", "<|h", "<|h|", "<c")
-    assert rows(dialect) == {*(untouched(f"answer{start}") for start in starts), untouched("<c>call x")}
+    dialect = Dialect(name="h", summary="", kind=Kind.CONTROL, aliases={}, headers=(header,), regions=(region,))
+    assert rows(dialect) == {untouched(f"answer{start}") for start in ("<", "<|", "<|h", "<|h|", "<c")}

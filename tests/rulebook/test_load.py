@@ -10,6 +10,7 @@ import pytest
 from gateway.errors import ConfigError
 from gateway.rulebook.dialect import Header, HeaderRule, Kind, Reopen, Sample, Target, Thought, ToolRegion
 from gateway.rulebook.load import kind_of, load_rulebook, shipped_rules
+from gateway.streams.calls.json_body import JsonBody
 
 GOOD = """\
 name: mine
@@ -39,6 +40,7 @@ replay: true
 suffixed: true
 spaced: true
 special: ["<s>"]
+invented: ["<i>"]
 message_close: ["<m>"]
 framing: ["<f>"]
 end_of_turn: ["<e>"]
@@ -51,13 +53,13 @@ FULL_CALLS = """\
 name: full
 summary: a call
 aliases: {vllm: [full_tools]}
+ident: "{name}_{number}"
 regions:
   - open: ["<c>"]
     close: ["</c>"]
     ended_by: ["<e>"]
     ends_thought: true
-    argument: {open: "<arg>", close: "</arg>"}
-  - {open: ["<d>"]}
+  - {open: ["<d>"], bodies: [{kind: json}]}
 """
 
 
@@ -98,16 +100,28 @@ def test_every_key_of_a_file_becomes_its_value(tmp_path: Path) -> None:
     assert dialect.thoughts == (Thought(open=(), close=("<t|>", "<tt|>")),)
     assert (dialect.answer_open, dialect.answer_close) == (("<r>",), ("</r>",))
     rule = HeaderRule(text="th.*", to=Target.REASONING)
-    assert dialect.header == Header(open=("<h>",), close="\n", rules=(rule,), within=("<w>",), first=("<g>",))
-    assert (dialect.replay, dialect.suffixed, dialect.spaced, dialect.special) == (True, True, True, ("<s>",))
+    assert dialect.headers == (Header(open=("<h>",), close="\n", rules=(rule,), within=("<w>",), first=("<g>",)),)
+    assert (dialect.replay, dialect.suffixed, dialect.spaced) == (True, True, True)
+    assert (dialect.special, dialect.invented) == (("<s>",), ("<i>",))
     assert (dialect.message_close, dialect.framing, dialect.end_of_turn) == (("<m>",), ("<f>",), ("<e>",))
     assert dialect.calls == ("full",)
     assert dialect.regions == (
-        ToolRegion(open=("<c>",), close=("</c>",), ended_by=("<e>",), ends_thought=True, argument_open="<arg>",
-                   argument_close="</arg>"),
-        ToolRegion(open=("<d>",)),
-    )  # fmt: skip
+        ToolRegion(open=("<c>",), close=("</c>",), ended_by=("<e>",), ends_thought=True),
+        ToolRegion(open=("<d>",), bodies=(JsonBody(),)),
+    )
+    assert dialect.ident == "{name}_{number}"
     assert dialect.samples == (Sample(raw="x", reasoning="x", content="", starts_in="reasoning"),)
+
+
+SECOND = 'header:\n  - {open: ["<h>"], close: "", rules: [{text: "", to: foreign}]}\n  - '
+
+
+def test_several_headers_are_a_list_and_any_of_them_may_lead_to_reasoning(tmp_path: Path) -> None:
+    first = next(line for line in FULL.splitlines() if line.startswith("header:")).removeprefix("header: ")
+    full = FULL.replace(f"header: {first}\n", f"{SECOND.replace('<h>', '<role>')}{first}\n")
+    role, channel = load_rulebook([rules(tmp_path, dialects_full=full, calls_full=FULL_CALLS)]).dialects["full"].headers
+    assert role == Header(open=("<role>",), close="", rules=(HeaderRule(text="", to=Target.FOREIGN),))
+    assert channel.open == ("<h>",)
 
 
 def test_a_call_format_keeps_its_parser_names_and_regions(tmp_path: Path) -> None:
@@ -160,6 +174,17 @@ def test_a_file_in_a_directory_named_calls_is_a_call_format(tmp_path: Path) -> N
         ("kind: tag\n", 'kind: tag\nheader: {open: ["<h>"], close: "|", rules: [{text: "(", to: answer}]}\n',
          ["4: header.rules[0].text: got '(', expected a regular expression"
           " (missing ), unterminated subpattern at position 0)"]),
+        ("kind: tag\n", "kind: tag\nheader: []\n", ["4: header: got [], expected at least one header"]),
+        ("kind: tag\n", "kind: tag\nheader: 5\n", ["4: header: got 5, expected a mapping"]),
+        ("kind: tag\n", f'kind: tag\n{SECOND}{{open: [], close: "|", to: x}}\n',
+         ["6: header[1].open: got [], expected at least one opening literal",
+          "6: header[1].to: unknown key, expected one of open, close, within, first, rules",
+          "6: header[1]: rules is missing"]),
+        ("kind: tag\n", f'kind: tag\n{SECOND}{{open: ["<h>"], close: "|", rules: [{{text: x, to: answer}}]}}\n',
+         ["6: header[1].open[0]: '<h>' opens another header of this dialect as well"]),
+        ("thoughts:\n  - {open: [\"<a>\"]", f'{SECOND}{{open: ["<i>"], close: "", rules: [{{text: x, to: answer}}]}}\n'
+         'thoughts:\n  - {open: []',
+         ["9: thoughts[0].open: got [], expected at least one opener: no header of this dialect leads to reasoning"]),
         ("kind: tag\n", "kind: tag\ncalls: [nope]\n", ["4: calls[0]: no call format 'nope' among apertus"]),
         ("mine_parser", "qwen3", ["4: aliases.vllm[0]: 'qwen3' is already claimed at "]),
         ("kind: tag\n", "kind: tag\nreopens: never\n", ["4: reopens: unknown key, did you mean reopen?"]),
@@ -177,6 +202,55 @@ def test_what_the_loader_refuses_has_its_line_key_and_reason(
         assert text in line
 
 
+CALLS = """\
+name: mine
+summary: a call
+aliases: {}
+variants: {"<": ["[["]}
+bodies:
+  - {kind: named, name: "(?P<name>x)", separator: [":"]}
+  - {kind: pairs, key: ["<k>", "</k>"], value: ["<v>", "</v>"]}
+regions:
+  - {open: ["<c>"], close: ["</c>"]}
+  - {open: ["<d>"], head: "(?P<name>x)"}
+samples:
+  - {raw: "<c>x:{}</c>", calls: [{name: x, arguments: {}}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("kind: named", "kind: name", "6: bodies[0].kind: got 'name', expected one of json, arguments, named, "
+         "elements, pairs, nested, python, braces"),
+        ("kind: named, ", "", "6: bodies[0]: kind is missing"),
+        (', separator: [":"]', "", "6: bodies[0]: separator is missing"),
+        ("separator:", "separators:", "6: bodies[0].separators: unknown key, did you mean separator?"),
+        ('"(?P<name>x)", s', '"(?P<name>x", s', "6: bodies[0].name: got '(?P<name>x', expected a regular expression "
+         "(missing ), unterminated subpattern at position 0)"),
+        ('"(?P<name>x)", s', '"x", s',
+         "6: bodies[0].name: got 'x', expected a regular expression with a group (?P<name>…)"),
+        ('"</k>"]', '"</k>", "k"]',
+         "7: bodies[1].key: got ['<k>', '</k>', 'k'], expected an opening and a closing literal"),
+        ('head: "(?P<name>x)"', 'head: "("', "10: regions[1].head: got '(', expected a regular expression"
+         " (missing ), unterminated subpattern at position 0)"),
+        ('close: ["</c>"]', 'close: ["</c>"], argument: {}', "9: regions[0].argument: unknown key, expected one of"),
+        ("  - {kind: pairs", "  - {kind: pairs, types: {int: number}",
+         "7: bodies[1].types.int: got 'number', expected one of string, json"),
+        ('variants: {"<": ["[["]}', 'ident: "{name}"',
+         "4: ident: got '{name}', expected text with {name} and {number} in it"),
+        ('{"<": ', '{"#": ', "4: variants.#: '#' stands in no opener"),
+        ('"<d>"]', '"[[c>"]', "4: variants: '[[c>' is tool opener here and tool opener elsewhere"),
+        ("arguments: {}}]", "}]", "12: samples[0].calls[0]: arguments is missing"),
+    ],
+)  # fmt: skip
+def test_what_the_loader_refuses_in_a_call_format(tmp_path: Path, old: str, new: str, expected: str) -> None:
+    assert CALLS.replace(old, new) != CALLS
+    lines = refusal(rules(tmp_path, calls_mine=CALLS.replace(old, new)))
+    assert expected in "\n".join(lines)
+    assert all(line.startswith("calls/mine.yaml:") for line in lines)
+
+
 def test_every_problem_of_every_file_comes_at_once(tmp_path: Path) -> None:
     bad = GOOD.replace("kind: tag", "kind: tags").replace('["</a>"]', '["<a>"]')
     path = rules(tmp_path, dialects_mine=bad, dialects_syntax="a: [", calls_full=FULL_CALLS.replace("open", "opens", 1))
@@ -184,8 +258,8 @@ def test_every_problem_of_every_file_comes_at_once(tmp_path: Path) -> None:
         "dialects/syntax.yaml:1: not YAML: expected the node content, but found '<stream end>'",
         "dialects/mine.yaml:3: kind: got 'tags', expected one of tag, control, text",
         "dialects/mine.yaml:6: thoughts[0].close[0]: '<a>' is think closer here and think opener elsewhere",
-        "calls/full.yaml:5: regions[0].opens: unknown key, did you mean open?",
-        "calls/full.yaml:5: regions[0]: open is missing",
+        "calls/full.yaml:6: regions[0].opens: unknown key, did you mean open?",
+        "calls/full.yaml:6: regions[0]: open is missing",
     ]
 
 

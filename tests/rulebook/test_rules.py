@@ -10,10 +10,12 @@ from collections.abc import Iterator
 import pytest
 
 from gateway.reading import Reader, reading_of
+from gateway.rulebook.call_corpus import generated_calls, unshown
 from gateway.rulebook.corpus import generated_samples
 from gateway.rulebook.dialect import Dialect, Sample
 from gateway.rulebook.load import load_rulebook
-from gateway.rulebook.select import with_calls
+from tests.support.calls import CUTS, read_calls
+from tests.support.reader import cut
 
 RULES = load_rulebook()
 
@@ -51,9 +53,37 @@ def test_every_tool_parser_name_is_in_exactly_one_call_format(engine: str, names
     assert sorted(listed) == sorted(names)
 
 
-def test_formats_without_markers_have_no_region() -> None:
-    bare = {name for name, call in RULES.calls.items() if not call.regions}
-    assert bare == {"functools", "harmony", "llama_json", "pythonic", "template"}
+def test_every_format_but_the_checkpoints_own_can_be_read_and_written() -> None:
+    assert {name for name, call in RULES.calls.items() if not call.regions} == {"template"}
+    assert {name for name, call in RULES.calls.items() if unshown(call)} == set()
+    regions = [region for call in RULES.calls.values() for region in call.regions]
+    assert [region.open for region in regions if not region.bodies] == [
+        ("<|message_model|><|content_invoke_tool_text|>", "<|content_invoke_tool_text|>")
+    ]
+
+
+def test_markup_that_no_client_asks_for_is_told_from_tags_and_json() -> None:
+    """Contract rule 5: without `tools` the first is removed, the second is the client's."""
+    mixed = {"dsml", "granite", "llama_json", "pythonic", "seed", "xlam"}
+    control = {name for name, call in RULES.calls.items() if all(region.control for region in call.regions)}
+    assert control - {"template"} == {
+        "apertus", "cohere", "deepseek_v3", "deepseek_v31", "functiongemma", "gcml", "gemma4", "gigachat3", "harmony",
+        "inkling", "internlm", "k2_horizon", "kimi_k2", "kimi_k3", "lfm2", "minimax_m3", "mistral", "muse", "plamo3",
+        "step3",
+    }  # fmt: skip
+    plain = {name for name, call in RULES.calls.items() if not any(region.control for region in call.regions)}
+    assert plain == set(RULES.calls) - control - mixed | {"template"}
+
+
+def test_only_ordinary_text_is_markerless() -> None:
+    markerless = [region for call in RULES.calls.values() for region in call.regions if region.markerless]
+    assert {text for region in markerless for text in region.open} == {"{", "[", "functools", "```json"}
+
+
+def test_the_families_that_count_their_ids() -> None:
+    assert {name: call.ident for name, call in RULES.calls.items() if call.ident} == {
+        "kimi_k2": "functions.{name}:{number}", "kimi_k3": "{name}:{number}",
+    }  # fmt: skip
 
 
 def test_control_token_openers_end_a_thought() -> None:
@@ -63,8 +93,8 @@ def test_control_token_openers_end_a_thought() -> None:
 
 def chunkings(text: str) -> Iterator[list[str]]:
     yield [text]
-    for cut in range(1, len(text)):
-        yield [text[:cut], text[cut:]]
+    for place in range(1, len(text)):
+        yield [text[:place], text[place:]]
     yield list(text)
 
 
@@ -84,12 +114,14 @@ def test_samples_and_generated_outputs_read_as_declared_at_every_cut(name: str) 
 
 
 @pytest.mark.parametrize("name", sorted(RULES.calls))
-def test_the_regions_of_a_call_format_stay_whole_at_every_cut(name: str) -> None:
-    dialect = with_calls(RULES.dialects["generic"], RULES.calls[name])
-    region_only = {s.raw for s in generated_samples(RULES.dialects["generic"])}
-    for sample in generated_samples(dialect):
-        if sample.raw not in region_only:
-            check(dialect, sample)
+def test_the_calls_of_a_format_read_as_declared_in_pieces_of_every_size(name: str) -> None:
+    form = RULES.calls[name]
+    dialect = RULES.reading(form)
+    samples = [*form.samples, *generated_calls(form, dialect)]
+    assert bool(samples) is bool(form.regions)
+    for sample in samples:
+        for size in CUTS:
+            assert read_calls(dialect, cut(sample.raw, size)) == ("", sample.content, [*sample.calls]), sample.raw[:500]
 
 
 # Rows of the engines' own tests (vLLM 0.33.0 tests/parser/mistral, tests/reasoning; SGLang test_reasoning_parser.py).

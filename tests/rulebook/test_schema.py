@@ -50,6 +50,12 @@ def test_each_problem_says_where_what_and_what_was_expected(text: str, problem: 
     assert problems(text) == [problem]
 
 
+def test_where_lines_are_not_known_none_is_named() -> None:
+    assert schema_problems({"name": 5, "size": 1}, schema=SCHEMA, source="f.json", lines=None) == [
+        "f.json: name: got 5, expected text"
+    ]
+
+
 def test_all_problems_come_at_once_in_the_order_of_the_file() -> None:
     assert problems("kind: x\nnames: y\nlist: 5\n") == [
         "f.yaml:1: (file): name is missing",

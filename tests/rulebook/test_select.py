@@ -9,9 +9,14 @@ import pytest
 from gateway.errors import ConfigError
 from gateway.rulebook.dialect import CallFormat, Dialect, Kind, Thought, ToolRegion
 from gateway.rulebook.load import load_rulebook
-from gateway.rulebook.select import Rulebook, UnknownDialect, with_calls
+from gateway.rulebook.select import Resolved, Rulebook, UnknownDialect, with_calls
 
 SHIPPED = load_rulebook()
+
+
+def reasoning_half(name: str) -> Dialect:
+    """What a reasoning parser's name alone means: without a fixed grammar, it is `auto`."""
+    return replace(SHIPPED.dialects[name], reads_calls=name == "generic")
 
 
 def regions_of(name: str) -> tuple[ToolRegion, ...]:
@@ -45,6 +50,45 @@ def test_names_without_a_fixed_grammar_are_auto_with_one_warning(name: str, form
     assert "takes its grammar from the checkpoint" in found.warnings[0]
 
 
+def checkpoint() -> Resolved:
+    """A grammar that came with a model."""
+    region = ToolRegion(open=("<call>",), close=("</call>",))
+    thought = Thought(open=("<a>",), close=("</a>",))
+    dialect = Dialect(
+        name="own", summary="", kind=Kind.TAG, aliases={}, thoughts=(thought,), regions=(region,), reads_calls=False
+    )
+    return Resolved(dialect, "own", "its file", ("told",))
+
+
+@pytest.mark.parametrize("name", ["auto", "hf", "beam", "response_template"])
+def test_a_checkpoints_grammar_is_read_where_the_dialect_is_left_to_it(name: str) -> None:
+    own = checkpoint()
+    for spec in (name, {"reasoning": name}, {"reasoning": f"sglang/{name}", "tools": "hf"}, {"tools": "vllm/beam"}):
+        assert SHIPPED.resolve(spec, engine="vllm", checkpoint=own) is own
+
+
+def test_a_named_call_format_stands_for_the_checkpoints_own() -> None:
+    own = checkpoint()
+    for spec in ({"reasoning": "hf", "tools": "hermes"}, {"tools": "hermes"}):
+        found = SHIPPED.resolve(spec, engine="vllm", checkpoint=own)
+        assert found.dialect is not None and own.dialect is not None
+        assert found.dialect.regions == regions_of("hermes")
+        assert (found.dialect.thoughts, found.dialect.reads_calls) == (own.dialect.thoughts, True)
+        why = "its file; --tool-call-parser hermes of vllm is hermes"
+        assert (found.name, found.why, found.warnings) == ("own+hermes", why, ("told",))
+
+
+@pytest.mark.parametrize("spec", ["qwen", "none", {"reasoning": "qwen3"}, {"reasoning": "vllm/qwen3", "tools": "hf"}])
+def test_a_checkpoints_grammar_beside_a_dialect_that_is_named_is_refused(spec: str | dict[str, str]) -> None:
+    name = spec if isinstance(spec, str) else spec["reasoning"]
+    with pytest.raises(ConfigError) as caught:
+        SHIPPED.resolve(spec, engine="vllm", checkpoint=checkpoint())
+    assert str(caught.value) == (
+        f"{name!r} leaves nothing to the checkpoint, so no response template is read; "
+        "leave `dialect` out, or write {reasoning: response_template}"
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "halves", "forced"),
     [
@@ -74,7 +118,7 @@ def test_the_parser_name_of_one_engine_as_a_plain_text_is_the_reasoning_half(
     name: str, family: str, warns: bool
 ) -> None:
     found = SHIPPED.resolve(name, engine=None)
-    assert (found.dialect, bool(found.warnings)) == (SHIPPED.dialects[family], warns)
+    assert (found.dialect, bool(found.warnings)) == (reasoning_half(family), warns)
     assert found == SHIPPED.resolve({"reasoning": name}, engine=None)
 
 
@@ -126,7 +170,7 @@ def test_reasoning_names_are_looked_up_in_the_routes_engine_then_the_others(
     engine: str | None, spec: dict[str, str], family: str, engine_asked: str
 ) -> None:
     found = SHIPPED.resolve(spec, engine=engine)
-    assert found.dialect == SHIPPED.dialects[family]
+    assert found.dialect == reasoning_half(family)
     assert f"of {engine_asked} is {family}" in found.why
     assert found.warnings == ()
 
@@ -139,17 +183,47 @@ def test_the_tools_half_adds_its_regions_to_the_familys_own() -> None:
     assert found.thoughts == SHIPPED.dialects["gemma4"].thoughts
 
 
+def test_tool_regions_are_calls_unless_only_the_reasoning_parser_is_named() -> None:
+    for spec in ("qwen", "auto", {"tools": "hermes"}, {"reasoning": "qwen3", "tools": "hermes"}, {"reasoning": "hf"}):
+        found = SHIPPED.resolve(spec, engine="vllm").dialect
+        assert found is not None and found.reads_calls, spec
+    only = SHIPPED.resolve({"reasoning": "qwen3"}, engine="vllm").dialect
+    assert only is not None and not only.reads_calls
+
+
 def test_the_familys_own_call_format_changes_nothing() -> None:
     found = SHIPPED.resolve({"reasoning": "kimi_k3", "tools": "kimi_k3"}, engine="sglang")
     assert found.dialect is SHIPPED.dialects["kimi_k3"]
 
 
 def test_only_a_tools_half_is_the_generic_reading_with_its_regions() -> None:
-    found = SHIPPED.resolve({"tools": "deepseekv4"}, engine="sglang")
+    found = SHIPPED.resolve({"tools": "longcat"}, engine="vllm")
     assert found.dialect is not None
     assert found.dialect.thoughts == SHIPPED.dialects["generic"].thoughts
-    assert found.dialect.regions == regions_of("dsml")
-    assert found.why == "no reasoning parser is named, so generic; --tool-call-parser deepseekv4 of sglang is dsml"
+    assert found.dialect.regions == regions_of("longcat")
+    assert found.why == "no reasoning parser is named, so generic; --tool-call-parser longcat of vllm is longcat"
+
+
+def test_only_a_tools_half_is_the_one_family_that_writes_its_calls_so() -> None:
+    found = SHIPPED.resolve({"tools": "deepseekv4"}, engine="sglang")
+    assert found.dialect is SHIPPED.dialects["deepseek"]
+    assert found.why == "no reasoning parser is named, so deepseek; --tool-call-parser deepseekv4 of sglang is dsml"
+
+
+def test_the_generic_reading_has_calls_of_its_own_unless_a_route_names_a_tool_parser() -> None:
+    generic = SHIPPED.resolve("auto", engine="vllm").dialect
+    assert generic is not None
+    assert generic.regions == (*regions_of("tool_calls_json"), *regions_of("invoke_xml"))
+    for spec in ({"tools": "hermes"}, {"reasoning": "hf", "tools": "hermes"}):
+        named = SHIPPED.resolve(spec, engine="vllm").dialect
+        assert named is not None
+        assert (named.calls, named.regions) == (("hermes",), regions_of("hermes"))
+
+
+def test_a_format_is_read_by_a_family_that_writes_it_or_by_the_generic_reading_with_it() -> None:
+    assert SHIPPED.reading(SHIPPED.calls["kimi_k3"]) is SHIPPED.dialects["kimi_k3"]
+    other = SHIPPED.reading(SHIPPED.calls["longcat"])
+    assert (other.name, other.regions) == ("generic+longcat", regions_of("longcat"))
 
 
 def two_meanings() -> Rulebook:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,8 @@ FAMILIES: dict[str, tuple[str, str]] = {
     "ling": ("ling3", "ling3"),
     "mimo": ("mimo", "mimo"),
     "minicpmv": ("minicpmv", ""),
-    "minimax_m2": ("minimax_m2 minimax_m2_append_think", "minimax minimax-append-think"),
+    "minimax_append": ("minimax_m2_append_think", "minimax-append-think"),
+    "minimax_m2": ("minimax_m2", "minimax"),
     "minimax_m3": ("minimax_m3", "minimax-m3"),
     "mistral": ("mistral", "mistral"),
     "muse": ("muse musespark1x muse_glimmer", "muse"),
@@ -85,7 +87,8 @@ def test_every_parser_name_of_either_engine_is_its_familys(family: str) -> None:
     for engine, names in zip(("vllm", "sglang"), FAMILIES[family], strict=True):
         for name in names.split():
             found = RULES.resolve({"reasoning": name}, engine=engine)
-            assert (found.dialect, bool(found.warnings)) == (RULES.dialects[family], family == "generic")
+            expected = replace(RULES.dialects[family], reads_calls=family == "generic")
+            assert (found.dialect, bool(found.warnings)) == (expected, family == "generic")
 
 
 def rows(file: str) -> list[dict[str, Any]]:
@@ -131,6 +134,98 @@ def test_an_input_that_an_engine_reads_in_two_ways_is_read_in_one(kind: str) -> 
             found = RULES.resolve(names, engine="sglang").dialect
             assert found is not None
             one_reading(found, row["raw_text"], "reasoning" if kind == "reasoning_preopened" else "content")
+
+
+# ---------------------------------------------------------------------- the model goes on in another role
+
+# What a chat template puts behind an answer, `4`, when another role follows; the sources are named in each file.
+RUN_ONS = [
+    ("apertus", "4<|assistant_end|><|user_start|>B"),
+    ("cohere", "4<|END_OF_TURN_TOKEN|><|START_OF_TURN_TOKEN|><|USER_TOKEN|><|START_TEXT|>B"),
+    ("deepseek", "4<｜end▁of▁sentence｜><｜User｜>B"),
+    ("deepseek", "4<｜end▁of▁sentence｜><｜tool▁outputs▁begin｜><｜tool▁output▁begin｜>B"),
+    ("deepseek", "4<｜end▁of▁sentence｜><｜System｜>B"),
+    ("dots", "4<|endofresponse|><|userprompt|>B<|endofuserprompt|>"),
+    ("ernie45", "4<|im_end|>\n\n<|im_start|>user\nB"),
+    ("ernie45", "4<|end_of_sentence|>User: B"),
+    ("gemma4", "4<turn|>\n<|turn>user\nB"),
+    ("gemma4", "4<|tool_response>response:f{}<tool_response|>B"),
+    ("generic", "4<|im_end|>\n<|im_start|>tool\nB"),
+    ("generic", "4<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nB"),
+    ("generic", "4<|eot|><|header_start|>user<|header_end|>\n\nB"),
+    ("generic", "4<end_of_turn>\n<start_of_turn>user\nB"),
+    ("generic", "4</s>[INST] B [/INST]"),
+    ("generic", "4</s> [INST] B [/INST]"),
+    ("generic", "4<｜end▁of▁sentence｜><｜User｜>B"),
+    ("generic", "4<|endoftext|><|user|>\nB"),
+    ("generic", "4<|end_of_text|>\n<|start_of_role|>user<|end_of_role|>B"),
+    ("gigachat", "4<|message_sep|>\n\nuser<|role_sep|>\nB"),
+    ("gigachat", "4<|message_sep|>\n\nfunction result<|role_sep|>\nB"),
+    ("glm", "4<|user|>\nB"),
+    ("glm", "4<|user|>B"),
+    ("glm", "4<|observation|><tool_response>B</tool_response>"),
+    ("glm", "4<|observation|>\n<tool_response>\nB"),
+    ("granite", "4<|end_of_text|>\n<|start_of_role|>user<|end_of_role|>B"),
+    ("granite_thinking", "4<|im_end|>\n<|im_start|>user\n<tool_response>\nB"),
+    ("harmony", "<|channel|>final<|message|>4<|end|><|start|>user<|message|>B"),
+    ("hunyuan", "4<｜hy_eos｜><｜hy_User｜>B"),
+    ("hunyuan", "4<｜hy_eos:opensource｜><｜hy_User:opensource｜>B"),
+    ("hunyuan", "4<｜hy_end:opensource｜><｜hy_start:opensource｜>tool<｜hy_middle:opensource｜>B"),
+    ("hunyuan_a13b", "4<|eos|><|startoftext|>B<|extra_0|>"),
+    ("inkling", "<|content_text|>4<|end_message|><|message_user|><|content_text|>B"),
+    ("inkling", "<|content_text|>4<|end_message|><|message_tool|><|content_text|>B"),
+    ("interns1", "4<|im_end|>\n<|im_start|>environment name=<|plugin|>\nB"),
+    ("iquest", "4<|iquest_end|><|iquest_user|>B"),
+    ("k2_horizon", "4<|ifm|im_end|><|ifm|im_start|>user\nB"),
+    ("kimi_k2", "4<|im_end|><|im_user|>user<|im_middle|>B"),
+    ("kimi_unicode", "4<|im_end|><|im_user|>user<|im_middle|>B"),
+    ("ling", "4<|role_end|><role>OBSERVATION</role>\n<tool_response>\nB"),
+    ("mimo", "4<|im_end|><|im_start|>user\nB"),
+    ("minicpmv", "4<|im_end|>\n<|im_start|>user\nB"),
+    ("minimax_append", "4[e~[\n]~b]user\nB"),
+    ("minimax_m2", "4[e~[\n]~b]user\nB"),
+    ("minimax_m3", "4[e~[\n]~b]developer\nB"),
+    ("mistral", "4</s>[INST]B[/INST]"),
+    ("mistral", "4</s> [INST]B[/INST]"),
+    ("mistral", "4</s>[TOOL_RESULTS]B[/TOOL_RESULTS]"),
+    ("muse", " to=user<|message|>4<|eot|><|start|>user<|message|>B"),
+    ("nanbeige", "4<|im_end|>\n<|im_start|>user\nB"),
+    ("nemotron", "4<|im_end|>\n<|im_start|>user\nB"),
+    ("olmo3", "4<|im_end|>\n<|im_start|>environment\nB"),
+    ("plamo3", "4<|plamo:tag|>user<|plamo:msg|>B"),
+    ("poolside", "4</assistant>\n<user>B</user>"),
+    ("poolside", "4</assistant>\n<tool_response>B</tool_response>"),
+    ("qwen", "4<|im_end|>\n<|im_start|>user\nB"),
+    ("seed_oss", "4<seed:eos><seed:bos>user\nB"),
+    ("step", "4<|im_end|>\n<|im_start|>tool_response\nB"),
+    ("step3", "4<|EOT|><|BOT|>user\n B"),
+    ("think", "4<|im_end|>\n<|im_start|>user\nB"),
+    ("think", "4<｜end▁of▁sentence｜><｜User｜>B"),
+    ("think", "4<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nB"),
+]
+OWN_TURNS_ONLY = {"kimi_k3"}  # another role's turn begins as one of its own does
+
+
+def test_every_family_says_how_another_roles_turn_begins() -> None:
+    assert {family for family, _ in RUN_ONS} == set(FAMILIES) - OWN_TURNS_ONLY
+
+
+@pytest.mark.parametrize(("family", "raw"), RUN_ONS)
+def test_another_roles_turn_behind_the_end_of_turn_is_suppressed(family: str, raw: str) -> None:  # contract rule 11
+    got = one_reading(RULES.dialects[family], raw, "content")
+    assert (got.reasoning, got.content.strip()) == ("", "4")
+
+
+# ---------------------------------------------------------------------- reasoning of earlier turns
+
+LEFT = "apertus cohere dots ernie45 generic granite hunyuan_a13b interns1 kimi_unicode minicpmv minimax_m3 mistral"
+LEFT += " nanbeige olmo3 plamo3 step3 think"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_becomes_of_old_reasoning_is_the_templates_business_but_for_harmony(family: str) -> None:
+    wanted = "tool_loop" if family == "harmony" else "leave" if family in LEFT.split() else "keep"
+    assert RULES.dialects[family].history == wanted
 
 
 # ---------------------------------------------------------------------- a family of the user's own
@@ -202,7 +297,13 @@ def test_the_file_is_tested_by_existing(acme: Dialect, tmp_path: Path, capsys: p
     assert main(["test", str(tmp_path / "acme.yaml")]) == 1
 
 
-def test_the_worked_example_of_the_readme_is_a_file_that_passes(tmp_path: Path) -> None:
-    (example,) = re.findall(r"^```yaml\n(.*?)^```", (shipped_rules() / "README.md").read_text("utf-8"), re.M | re.S)
-    (tmp_path / "acme.yaml").write_text(example, "utf-8")
-    assert main(["test", str(tmp_path / "acme.yaml")]) == 0
+def test_the_worked_examples_of_the_readme_are_files_that_pass(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fences = re.findall(r"^```yaml\n(.*?)^```", (shipped_rules() / "README.md").read_text("utf-8"), re.M | re.S)
+    examples = [text for text in fences if text.startswith("name: ")]
+    for folder, text in zip(("dialects", "calls"), examples, strict=True):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "acme.yaml").write_text(text, "utf-8")
+        assert main(["test", str(tmp_path / folder / "acme.yaml")]) == 0
+        assert "not tried" not in capsys.readouterr().out

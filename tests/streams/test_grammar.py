@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.events import Group
-from gateway.streams.grammar import ANY, Rule, State
+from gateway.streams.grammar import ANY, FIRST, Rule, State
 from tests.support.reader import setup
 
 
@@ -15,6 +15,8 @@ def test_a_state_has_the_live_set_of_its_pair_or_region_and_else_the_one_for_all
     assert grammar.plan(State.ANSWER, 1) is grammar.plans[State.ANSWER, ANY]
 
 
-def test_the_literals_that_open_a_header_are_those_of_the_dialect() -> None:
-    assert setup("harmony").grammar.header_opens == ("<|start|>", "<|channel|>")
-    assert setup("kimi_k3").grammar.header_opens == ()
+def test_at_the_first_character_what_the_engines_parser_writes_is_live_as_framing() -> None:
+    grammar = setup("minimax_append").grammar
+    assert grammar.plan(State.START, FIRST).rules["<think>"] == Rule(Group.FRAMING, FIRST)
+    assert grammar.plan(State.START, ANY).rules["<think>"] == Rule(Group.THINK_OPEN, 0)
+    assert setup("think").grammar.plan(State.START, FIRST).rules["<think>"] == Rule(Group.THINK_OPEN, 0)

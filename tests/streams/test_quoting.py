@@ -185,9 +185,48 @@ def test_a_mention_stands_behind_a_blank_a_bracket_or_an_opening_quotation_mark(
     assert after(*text).mid_sentence is mention
 
 
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        *((f"the{character}", True) for character in "e9ёé.!?)”’»]}`。！😀"),
+        *((f"the{character}", False) for character in " \t\"'(“‘«„[*_,;:/=|<，：、（「四あไ가"),
+        ("", False),
+        ("a\n", False),
+        ("a\n  ", False),
+    ],
+)
+def test_a_word_or_a_sentence_ends_where_no_mention_would_begin(text: str, ends: bool) -> None:
+    assert after(text).word_end is ends
+    assert after(*text).word_end is ends
+
+
 @pytest.mark.parametrize(("text", "closing"), [('say "', '"'), ("say “", "”"), ("„", "“"), ("a", ""), ("", "")])
 def test_the_quotation_mark_right_before_a_place_has_its_partner(text: str, closing: str) -> None:
     assert after(text).open_quote == closing
+
+
+@pytest.mark.parametrize(
+    ("text", "cited"),
+    [
+        ("a\n> b", True),
+        ("> a\nb", False),
+        ('a "b', True),
+        ('a "b\n', False),
+        ('a `"` b', False),  # in code a mark is code
+        ("```\n> a", False),
+        ("```\n> a\n```\n> b", True),
+        ('`a`"', True),
+        ('a`"`"', True),
+    ],
+)
+def test_a_place_is_cited_in_a_block_quote_or_in_quotation_marks_of_its_line(text: str, cited: bool) -> None:
+    for size in (*CHUNK_SIZES, len(text)):
+        assert after(*cut(text, size)).cited is cited
+        asked = Quoting()
+        for piece in cut(text, size):
+            asked.pieces.append(piece)
+            asked.fold()
+        assert asked.cited is cited
 
 
 @pytest.mark.parametrize(

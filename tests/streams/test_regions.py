@@ -1,376 +1,40 @@
-"""What a marker means where it stands: contract rule 3 (guards), 4 (endings), 8 (holds), 11 (another role).
+"""The one reader: what it releases, holds, gives back and replays, and what becomes of a tool region.
 
-Every row is read at every cutting. The channels of Kimi K3 are in `test_truth_table.py`.
+What a marker means is in `test_verdicts.py`, the channels of Kimi K3 in `test_truth_table.py`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gateway.events import CONTENT, FOREIGN, MARKER, REASONING, REPLAY, TOOL, Decision, Effect, Group, Segment
+from gateway.events import (
+    CALLS,
+    CONTENT,
+    FOREIGN,
+    MARKER,
+    REASONING,
+    REPLAY,
+    TOOL,
+    Decision,
+    Effect,
+    Group,
+    Segment,
+    ToolText,
+)
 from gateway.rulebook.compile import compile_dialect
-from gateway.rulebook.dialect import Dialect, Kind, Reopen, Thought
-from gateway.rulebook.load import load_rulebook
-from gateway.streams.grammar import State
-from gateway.streams.regions import RegionReader
-from tests.support.reader import Setup, answer, cut, cuttings, read, setup, text_of
-
-ANY = (True, False)
-YES, NO = (True,), (False,)
-
-
-def assert_reads(made: Setup, raw: str, wanted: tuple[str, str], endings: tuple[bool, ...] = ANY) -> None:
-    for stopped in endings:
-        whole, *others = (read(made, pieces, stopped=stopped) for pieces in cuttings(raw, seed=len(raw)))
-        assert answer(whole) == wanted, stopped
-        assert all(other == whole for other in others), stopped
-
-
-TAG_OPENERS = [
-    ("think", "<think>r</think>a", ("r", "a"), "the first thing"),
-    ("think", " \n<think>r</think>a", ("r", " \na"), "only white space was released"),
-    ("think", "<think>r</think> <think>s</think>a", ("rs", " a"), "right after a closer, white space between"),
-    ("think", "x\n <think>r</think>a", ("r", "x\n a"), "a line start"),
-    ("think", "x <think>r</think> a", ("", "x <think>r</think> a"), "the middle of a line"),
-    ("think", "x\n```\n<think>\n", ("", "x\n```\n<think>\n"), "inside a fence"),
-    ("think", "x\n> <think>r", ("", "x\n> <think>r"), "behind a quotation mark"),
-    ("think", "Say `<think>` here", ("", "Say `<think>` here"), "inline code"),
-    ("think", "x</think>\n```\n<think>", ("", "x\n```\n<think>"), "a fence after a closer"),
-    ("think", "<think>\n<think>r</think>a", ("\nr", "a"), "a thought that is white space so far"),
-    ("think", "<think>r\n<think>s</think>a", ("r\n<think>s", "a"), "inside a thought it is text"),
-    ("generic", "<think>r</think>\n<think>s</think>a", ("rs", "\na"), "after_closer: right after a closer"),
-    ("generic", "x\n<think>r", ("", "x\n<think>r"), "after_closer: not at a line start"),
-    ("generic", "<reasoning>not </think> yet</reasoning>a", ("not </think> yet", "a"), "closed by its own closer"),
-    ("generic", "<thinking><think>r</thinking>s</think>a", ("r</thinking>s", "a"), "the last opener names the closer"),
-]
-
-
-@pytest.mark.parametrize(("dialect", "raw", "wanted", "place"), TAG_OPENERS)
-def test_a_tag_opener_counts_by_its_place(dialect: str, raw: str, wanted: tuple[str, str], place: str) -> None:
-    assert_reads(setup(dialect), raw, wanted)
-
-
-NEVER = Setup(
-    grammar=compile_dialect(
-        Dialect(
-            name="never",
-            summary="",
-            kind=Kind.TAG,
-            aliases={},
-            reopen=Reopen.NEVER,
-            thoughts=(Thought(open=("<a>",), close=("</a>",)),),
-            answer_open=("<r>",),
-        )
-    )
-)
-
-
-def test_an_answer_of_a_dialect_that_never_reopens_keeps_an_opener_after_a_closer() -> None:
-    assert_reads(NEVER, "<a>r</a><a>s", ("r", "<a>s"))
-
-
-WRAPPERS = [
-    ("never", "<a>r</a><r>a", ("r", "a"), "right after a closer"),
-    ("never", "<a> <r>a", (" ", "a"), "a thought that is white space so far"),
-    ("never", "<a>r\n<r>s", ("r\n<r>s", ""), "inside a thought it is text"),
-    ("never", "Say `<r>` or\n<r>", ("", "Say `<r>` or\n<r>"), "in an answer it is text"),
-    ("hunyuan_a13b", "<answer>\na\n</answer>", ("", "a"), "the line breaks are part of the markers"),
-    ("hunyuan_a13b", "Use </answer> here", ("", "Use </answer> here"), "a closer in the middle of a line"),
-    ("hunyuan_a13b", "Say `</answer>` here", ("", "Say `</answer>` here"), "a quoted closer"),
-    ("hunyuan_a13b", "a</answer><|eos|>", ("", "a"), "only closers follow"),
-    ("hunyuan_a13b", "<think>r </answer> s\n</think>a", ("r </answer> s", "a"), "a closer in a thought is text"),
-    ("hunyuan_a13b", "x\n</think>\ny", ("", "xy"), "a think closer with its line breaks stands at a line start"),
-    ("hunyuan_a13b", "x</think>\ny", ("", "xy"), "and at a line end"),
-    ("hunyuan_a13b", "x\n<think>\nr\n</think>\ny", ("r", "x\ny"), "so does an opener"),
-]
-
-
-@pytest.mark.parametrize(("name", "raw", "wanted", "place"), WRAPPERS)
-def test_the_wrapper_of_an_answer_of_tags_counts_by_its_place(
-    name: str, raw: str, wanted: tuple[str, str], place: str
-) -> None:
-    assert_reads(NEVER if name == "never" else setup(name), raw, wanted, YES)
-
-
-def test_an_answer_opener_among_control_tokens_ends_a_thought() -> None:
-    assert_reads(setup("cohere", starts_open=True), "r<|START_TEXT|>a<|END_TEXT|>", ("r", "a"))
-
-
-def test_a_closer_with_a_line_break_of_its_own_ends_a_thought_that_the_engine_split_off() -> None:
-    made = setup("ernie45", starts_open=True, split=True)
-    assert_reads(made, "It ends with \n</think>\n\n<response>\na", ("It ends with ", "a"))
-
-
-TAG_CLOSERS = [
-    ("</think>Hi", ANY, "Hi", "the answer's first thing"),
-    (" \n</think>Hi", ANY, " \nHi", "behind white space only"),
-    ("<think></think> </think>Hi", ANY, " Hi", "right after a closer"),
-    ("Hi\n</think>you", ANY, "Hi\nyou", "a line start"),
-    ("Hi</think>\nyou", ANY, "Hi\nyou", "a line end"),
-    ("Hi</think>\r\nyou", ANY, "Hi\r\nyou", "a line end"),
-    ("Hi</think>", ANY, "Hi", "the end of the output"),
-    ("Hi</think> you", ANY, "Hi</think> you", "the middle of a line"),
-    ("Say `</think>` here", ANY, "Say `</think>` here", "inline code"),
-    ("```\n</think>\n```\nx", ANY, "```\n</think>\n```\nx", "a fence"),
-    ("Say `</think>", YES, "Say `", "the model stopped, so the quote was none"),
-    ("Say `</think>", NO, "Say `</think>", "cut: it may have been a quote"),
-    ("Say `</think> \n", YES, "Say ` \n", "only white space follows"),
-    ("Say `</think><|im_end|></think>", YES, "Say `", "only closers follow"),
-    ("Say `</think><|im_", YES, "Say `</think><|im_", "the start of a closer is none"),
-    ("Say `</think>x", YES, "Say `</think>x", "a word follows"),
-]
-
-
-@pytest.mark.parametrize(("raw", "endings", "content", "place"), TAG_CLOSERS)
-def test_a_tag_closer_outside_a_thought_counts_by_its_place(
-    raw: str, endings: tuple[bool, ...], content: str, place: str
-) -> None:
-    assert_reads(setup("think"), raw, ("", content), endings)
-
-
-ENDS_OF_TURN = [
-    (False, "Hi<|im_end|>", ANY, ("", "Hi"), "the end of the output"),
-    (False, "Hi<|im_end|>\nyou", ANY, ("", "Hi\nyou"), "a line end"),
-    (False, "Hi\n<|im_end|>you", ANY, ("", "Hi\nyou"), "a line start"),
-    (False, "Hi<|im_end|> <|endoftext|>", YES, ("", "Hi "), "only closers follow"),
-    (False, "Hi<|im_end|> you", ANY, ("", "Hi<|im_end|> you"), "the middle of a line"),
-    (False, "Say `<|im_end|>` here", ANY, ("", "Say `<|im_end|>` here"), "inline code"),
-    (False, "Say `<|im_end|>", YES, ("", "Say `"), "the model stopped, so the quote was none"),
-    (True, "r<|im_end|>", YES, ("r", ""), "the end of a thought"),
-    (True, "r<|im_end|>", NO, ("r<|im_end|>", ""), "cut inside a thought"),
-    (True, "r\n<|im_end|>\ns</think>a", ANY, ("r\n<|im_end|>\ns", "a"), "inside a thought"),
-]
-
-
-@pytest.mark.parametrize(("starts_open", "raw", "endings", "wanted", "place"), ENDS_OF_TURN)
-def test_an_end_of_turn_token_of_a_tag_dialect_counts_by_its_place(
-    starts_open: bool, raw: str, endings: tuple[bool, ...], wanted: tuple[str, str], place: str
-) -> None:
-    assert_reads(setup("think", starts_open=starts_open), raw, wanted, endings)
-
-
-TURNS = [  # contract rule 11
-    ("qwen", "a<|im_end|>\n<|im_start|>user\nb<|im_end|>", ("", "a\n"), "user\nb<|im_end|>", "another role"),
-    ("qwen", "a<|im_end|>\n<|im_start|>assistant\n<think>r</think>b", ("r", "a\nb"), "", "the assistant again"),
-    ("qwen", "<|im_start|>assistant\na", ("", "a"), "", "the assistant's header at the start"),
-    ("qwen", "<|im_start|>user\na", ("", "<|im_start|>user\na"), "", "another role's, behind no end of turn"),
-    ("qwen", "a <|im_start|>user\nb", ("", "a <|im_start|>user\nb"), "", "a header in an answer"),
-    ("qwen", "a<|im_end|>\n<|im_start|><|im_start|>\n", ("", "a\n\n"), "", "openers that say nothing"),
-    ("qwen", "a<|im_end|>\n<|im_start|>", ("", "a\n"), "", "the output ends in the header"),
-    ("qwen", "Say `<|im_end|>` `<|im_start|>user`", ("", "Say `<|im_end|>` `<|im_start|>user`"), "", "quoted"),
-    ("deepseek", "a<｜end▁of▁sentence｜><｜User｜>b", ("", "a"), "<｜User｜>b", "a role token is a whole header"),
-    ("deepseek", "a<｜end▁of▁sentence｜>b", ("", "a<｜end▁of▁sentence｜>b"), "", "no role behind the end of turn"),
-    ("deepseek", "<｜Assistant｜><think>r</think>a", ("r", "a"), "", "the assistant's role token"),
-    ("glm", "a<|user|>\nb", ("", "a"), "\nb", "an end of turn that is the next header"),
-    ("glm", "a <|user|> b", ("", "a <|user|> b"), "", "which in the middle of a line is text"),
-    ("glm", "<|user|>b", ("", ""), "b", "and at the start ends the turn"),
-    ("glm", "a<|endoftext|><|assistant|>b", ("", "ab"), "", "and may be the assistant's"),
-]
-
-
-@pytest.mark.parametrize(("dialect", "raw", "wanted", "foreign", "case"), TURNS)
-def test_the_header_of_a_turn_counts_at_the_start_and_behind_an_end_of_turn(
-    dialect: str, raw: str, wanted: tuple[str, str], foreign: str, case: str
-) -> None:
-    assert_reads(setup(dialect), raw, wanted)
-    suppressed = text_of(read(setup(dialect), [raw], stopped=True), FOREIGN)
-    assert foreign.endswith(suppressed) and bool(foreign) is bool(suppressed)
-
-
-SENTENCES = [  # vLLM 0.33 granite
-    ("Here's my thought process: r Here is my response: a", (" r ", " a"), "either spelling"),
-    (" \nHere is my thought process:r", ("r", " \n"), "behind white space"),
-    ("Well. Here is my thought process: a", ("", "Well. Here is my thought process: a"), "not the first thing"),
-    ("a Here is my response: b", ("", "a Here is my response: b"), "a closer outside a thought"),
-    ("a<|end_of_text|><|start_of_role|>user<|end_of_role|>b", ("", "a"), "another role"),
-]
-
-
-@pytest.mark.parametrize(("raw", "wanted", "case"), SENTENCES)
-def test_a_plain_sentence_is_a_marker_at_the_very_start_and_in_its_own_thought(
-    raw: str, wanted: tuple[str, str], case: str
-) -> None:
-    assert_reads(setup("granite"), raw, wanted)
-
-
-def test_a_sentence_in_the_middle_of_a_line_ends_a_thought_that_the_engine_split_off() -> None:
-    made = setup("granite", starts_open=True, split=True)
-    assert_reads(made, "r. Here is my response: a", ("r. ", " a"))
-
-
-TAILS = [  # vLLM 0.33 hy_v3, hy_v4
-    ("<think:6124c78e>r</think:6124c78e>a", ("r", "a"), "a suffix"),
-    ("<think:opensource>r</think>a", ("r", "a"), "on one tag only"),
-    ("<think:>r", ("", "<think:>r"), "an empty suffix"),
-    ("<think:no tag>r", ("", "<think:no tag>r"), "words"),
-    (f"<think:{'x' * 24}>r", ("r", ""), "as long as it may be"),
-    (f"<think:{'x' * 25}>r", ("", f"<think:{'x' * 25}>r"), "longer"),
-    ("<think:612", ("", "<think:612"), "cut short"),
-]
-
-
-@pytest.mark.parametrize(("raw", "wanted", "case"), TAILS)
-def test_a_tag_may_carry_a_suffix(raw: str, wanted: tuple[str, str], case: str) -> None:
-    assert_reads(setup("hunyuan"), raw, wanted)
-
-
-@pytest.mark.parametrize(
-    ("raw", "content"),
-    [("a<pad>b<pad>", "ab"), ("Say `<pad>` here", "Say `<pad>` here"), ("<|channel><pad><channel|>a", "a")],
-)
-def test_a_special_token_is_dropped_wherever_it_is_not_quoted(raw: str, content: str) -> None:
-    assert_reads(setup("gemma4"), raw, ("", content))
-
-
-FIRST = [  # vLLM 0.33 muse: the prompt ends in `<|start|>assistant`
-    (" to=f<|message|>x<|eom|><|start|>assistant to=user<|message|>a", " to=f<|message|>x<|eom|>", "a"),
-    ("a to=f<|message|>b", "", "a to=f"),
-    ("to=user is a header", "", "to=user is a header"),
-]
-
-
-@pytest.mark.parametrize(("raw", "tool", "content"), FIRST)
-def test_the_rest_of_a_header_that_the_prompt_began_counts_at_the_start_only(raw: str, tool: str, content: str) -> None:
-    for pieces in cuttings(raw, seed=2):
-        segments = read(setup("muse"), pieces, stopped=True)
-        assert (text_of(segments, TOOL), text_of(segments, CONTENT)) == (tool, content)
-
-
-START, CHANNEL, MESSAGE, END, CALL = "<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|call|>"
-ANALYSIS, FINAL = f"{CHANNEL}analysis{MESSAGE}", f"{CHANNEL}final{MESSAGE}"
-TO = f"{CHANNEL}commentary to=functions.f <|constrain|>json{MESSAGE}"
-
-HARMONY = [
-    (f"{ANALYSIS}r{END}{START}assistant{FINAL}a<|return|>", "r", "a", "", "", "as trained"),
-    (f"{ANALYSIS}r{END}{FINAL}a", "r", "a", "", "", "the start of the second message is missing"),
-    (f"{ANALYSIS}r{FINAL}a", "r", "a", "", "", "the end of the first is missing"),
-    (f"{START}assistant{MESSAGE}a", "", "a", "", "", "no channel"),
-    (f"{CHANNEL}commentary{MESSAGE}I look.{END}{FINAL}a", "", "I look.a", "", "", "a preamble is answer"),
-    (f"Hello {ANALYSIS}r{END}{FINAL}a", "r", "Hello a", "", "", "a header before the answer counts"),
-    (f"{FINAL}a {ANALYSIS}b", "", f"a {ANALYSIS}b", "", "", "in the answer it does not"),
-    (f"{ANALYSIS}r{END}{START}assistant{TO}{{}}{CALL}", "r", "", f"{TO}{{}}{CALL}", "assistant", "a call"),
-    (f"{TO}{{}}{ANALYSIS}{END}{FINAL}a", "", "a", f"{TO}{{}}{ANALYSIS}{END}", "", "nothing is live in a call"),
-    (f"{FINAL}a{END}{START}user{MESSAGE}b{END}{FINAL}c", "", "a", "", "", "another role speaks"),
-    (f"{START}system{MESSAGE}b", "", f"{START}system{MESSAGE}b", "", "", "another role, but no turn has ended"),
-    (f"{CHANNEL}other{MESSAGE}b", "", f"{CHANNEL}other{MESSAGE}b", "", "", "an unknown channel"),
-    (f"{CHANNEL}final\n{MESSAGE}b", "", f"{CHANNEL}final\n{MESSAGE}b", "", "", "a line break in the header"),
-    (f"{CHANNEL}final{END}b", "", f"{CHANNEL}final{END}b", "", "", "another marker in the header"),
-    (f"{START}assistant", "", f"{START}assistant", "", "", "the output ends in the header"),
-    (f"{START}{START}assistant{FINAL}b", "", f"{START}b", "", "", "the opener twice"),
-]
-
-
-@pytest.mark.parametrize(("raw", "reasoning", "content", "tool", "before_call", "case"), HARMONY)
-def test_a_header_says_where_the_body_of_its_message_belongs(
-    raw: str, reasoning: str, content: str, tool: str, before_call: str, case: str
-) -> None:
-    forwarded = tool and (START + before_call if before_call else "") + tool
-    assert_reads(setup("harmony"), raw, (reasoning, content + forwarded if before_call else forwarded + content))
-    assert text_of(read(setup("harmony"), [raw], stopped=True), TOOL) == forwarded
-
-
-def test_what_another_role_says_is_suppressed_to_the_end() -> None:
-    segments = read(setup("harmony"), [f"{FINAL}a{END}{START}user{MESSAGE}b{END}{FINAL}c"], stopped=True)
-    assert text_of(segments, FOREIGN) == f"b{END}{FINAL}c"
-
-
-@pytest.mark.parametrize(("text", "content"), [("assistant", "b"), ("assistant ", f"{START}assistant {MESSAGE}b")])
-def test_a_header_longer_than_the_cap_is_text(text: str, content: str) -> None:
-    assert_reads(setup("harmony", header_cap=9), f"{START}{text}{MESSAGE}b", ("", content))
-
-
-@pytest.mark.parametrize("text", [f"{START}assistant{CHANNEL}analysis to say", CHANNEL * 3])
-def test_no_more_than_the_cap_and_the_markers_around_it_waits_for_a_header(text: str) -> None:
-    reader = setup("harmony", header_cap=20).reader()
-    for character in text * 3:
-        reader.feed(character)
-        assert len(reader.held) < len(CHANNEL) + 20 + len(MESSAGE)
-
-
-def test_a_quoted_header_in_a_thought_that_the_engine_split_off_stays() -> None:
-    raw = f"I write `{FINAL}` and then `{END}`."
-    assert_reads(setup("harmony", starts_open=True, split=True), raw, (raw, ""))
-
-
-CONTROL = [
-    ("<|channel>thought\nr<channel|>a<turn|>", False, ("r", "a"), "as trained"),
-    ("a <|channel>thought\nr<channel|>b", False, ("r", "a b"), "an opener before the answer, in text"),
-    ("<|channel>r<channel|>a <|channel>b<channel|>c", False, ("r", "a <|channel>b<channel|>c"), "never in the answer"),
-    ("<channel|>a", False, ("", "a"), "a closer before anything else"),
-    (" <channel|>a", False, ("", " <channel|>a"), "behind a blank it is text"),
-    ("<|channel>r<channel|>a<turn|><channel|>", False, ("r", "a<channel|>"), "behind an end of turn it is text"),
-    ("<|channel><channel|>a<turn|><channel|>", False, ("", "a<channel|>"), "also when the thought was empty"),
-    ("a `<|channel>` b", False, ("", "a `<|channel>` b"), "quoted before the answer"),
-    ("Say `<turn|>` and `<|tool_call>`", False, ("", "Say `<turn|>` and `<|tool_call>`"), "quoted in the answer"),
-    ("r<|tool_call>x<tool_call|>a", True, ("r", "<|tool_call>x<tool_call|>a"), "a call ends a thought"),
-]
-
-
-@pytest.mark.parametrize(("raw", "starts_open", "wanted", "place"), CONTROL)
-def test_a_control_token_counts_by_its_place(raw: str, starts_open: bool, wanted: tuple[str, str], place: str) -> None:
-    assert_reads(setup("gemma4", starts_open=starts_open), raw, wanted)
-
-
-SPLIT_REASONING = [
-    ("think", "The marker `</think>` ends it.", ANY, ("The marker `</think>` ends it.", ""), "inline code"),
-    ("think", "```\n</think>\n```\nso", ANY, ("```\n</think>\n```\nso", ""), "a fence"),
-    ("think", "The </think> tag", ANY, ("The </think> tag", ""), "the middle of a sentence"),
-    ("think", 'The "</think>" tag', ANY, ('The "</think>" tag', ""), "quotation marks"),
-    ("think", "done.</think>\n\nHello", ANY, ("done.", "\n\nHello"), "a spelled closer moves the rest"),
-    ("think", "it ends with </think>\nHello", ANY, ("it ends with ", "\nHello"), "a line end"),
-    ("think", "it ends with </think>", ANY, ("it ends with ", ""), "the end of the output"),
-    ("think", " \n</think>Hello", ANY, (" \n", "Hello"), "before the first word"),
-    ("think", "<think>r", ANY, ("r", ""), "an opener before the first word"),
-    ("think", "r.</think>```\n<think>\n```", ANY, ("r.", "```\n<think>\n```"), "the thought's lines end with it"),
-    ("kimi_k3", "r <|close|>think<|sep|> s", ANY, ("r <|close|>think<|sep|> s", ""), "the middle of a sentence"),
-    ("kimi_k3", "r.<|close|>think<|sep|><|open|>response<|sep|>a", ANY, ("r.", "a"), "a spelled closer"),
-    ("kimi_k3", "A `<|open|>response<|sep|>` b", ANY, ("A `<|open|>response<|sep|>` b", ""), "inline code"),
-    ("kimi_k3", "A `<|open|>tools<|sep|>` b", ANY, ("A `<|open|>tools<|sep|>` b", ""), "inline code"),
-    ("kimi_k3", "A `<|close|>response<|sep|>` b", ANY, ("A `<|close|>response<|sep|>` b", ""), "inline code"),
-    ("kimi_k3", "A `<|end_of_msg|>` b", ANY, ("A `<|end_of_msg|>` b", ""), "inline code"),
-    ("kimi_k3", "Hi.<|close|>response<|sep|><|close|>message<|sep|>", YES, ("Hi.", "Hi."), "a skipped channel"),
-    ("gemma4", "r <|tool_call>x<tool_call|> s", ANY, ("r <|tool_call>x<tool_call|> s", ""), "a call in the thought"),
-]
-
-
-@pytest.mark.parametrize(("dialect", "raw", "endings", "wanted", "place"), SPLIT_REASONING)
-def test_a_reasoning_field_keeps_what_it_quotes_and_ends_at_a_spelled_closer(
-    dialect: str, raw: str, endings: tuple[bool, ...], wanted: tuple[str, str], place: str
-) -> None:
-    assert_reads(setup(dialect, starts_open=True, split=True), raw, wanted, endings)
-
-
-SPLIT_CONTENT = [
-    ("think", "<think>r</think>a", ("r", "a"), "a thought in the content moves"),
-    ("think", "So be it.</think>a", ("", "So be it.a"), "a closer glued to a sentence that no opener goes with"),
-    ("think", "A <think> b.</think>a", ("", "A <think> b.</think>a"), "an opener goes with it"),
-    ("think", "Send </think>a", ("", "Send </think>a"), "no sentence ends before it"),
-    ("kimi_k3", "<|open|>think<|sep|>r<|close|>think<|sep|>a", ("r", "a"), "at its start"),
-    ("kimi_k3", "a<|open|>think<|sep|>b", ("", "a<|open|>think<|sep|>b"), "an answer is never reopened"),
-]
-
-
-@pytest.mark.parametrize(("dialect", "raw", "wanted", "case"), SPLIT_CONTENT)
-def test_a_content_field_gives_up_a_thought_at_its_start(
-    dialect: str, raw: str, wanted: tuple[str, str], case: str
-) -> None:
-    assert_reads(setup(dialect, split=True), raw, wanted)
-
+from gateway.streams.grammar import State, Takes
+from gateway.streams.regions import WINDOW, RegionReader
+from gateway.streams.verdicts import FAILURES
+from tests.support.bodies import CUTS
+from tests.support.reader import Setup, answer, cut, cuttings, joined, read, setup, text_of
+from tests.support.tagged import EVERYTHING, NOTHING, TAGGED, WATCHED
 
 RE, ME, TE = "<|close|>response<|sep|>", "<|close|>message<|sep|>", "<|close|>think<|sep|>"
-
-
-@pytest.mark.parametrize("end", ["", ME, f"{ME}\n"])
-def test_a_skipped_channel_is_replayed_though_a_quote_in_it_stayed_open(end: str) -> None:  # K1 to K3
-    text = f"Run `ls{end.removeprefix(ME)}"
-    assert_reads(setup("kimi_k3", starts_open=True, split=True), f"Run `ls{RE}{end}", (text, text), YES)
-
-
-@pytest.mark.parametrize(
-    ("blanks", "content"), [(7, "Say `" + " " * 7), (8, "Say `</think>" + " " * 8), (9, "Say `</think>" + " " * 9)]
-)
-def test_a_quoted_closer_waits_for_the_end_no_longer_than_the_cap(blanks: int, content: str) -> None:
-    assert_reads(setup("think", run_cap=8), "Say `</think>" + " " * blanks, ("", content), YES)
+START, FINAL = "<|start|>", "<|channel|>final<|message|>"
 
 
 def test_a_closer_waits_for_one_character_to_see_the_line_end() -> None:
@@ -466,99 +130,314 @@ def test_a_reader_says_where_it_stands() -> None:
     assert (reader.state, repr(reader)) == (State.THINK, "<RegionReader think in think at 10, 4 held>")
 
 
-# --- markers that are only talked about: what an attacker found (contract rules 2, 3 and 11)
-
-RAW, CONTENT_FIELD, REASONING_FIELD = (False, False), (False, True), (True, True)
-
-
-def kinds(dialect: object, kind: tuple[bool, bool]) -> Setup:
-    found = load_rulebook().resolve(dialect, engine=None).dialect  # type: ignore[arg-type]
-    assert found is not None
-    return Setup(grammar=compile_dialect(found), starts_open=kind[0], split=kind[1])
-
-
-UNTOUCHED = [
-    ("harmony", REASONING_FIELD, 'The log has "<|start|>user<|message|>Hi". Then I think on.'),
-    ("harmony", REASONING_FIELD, "It ends in <|end|> or <|call|> and <|channel|>final<|message|> then more"),
-    ("harmony", CONTENT_FIELD, "\n\n<|start|>system<|message|>You are…"),
-    ("harmony", CONTENT_FIELD, '{"thought": "<|end|>"}'),
-    ("harmony", CONTENT_FIELD, "Harmony uses <|end|> after each message"),
-    ("gemma4", REASONING_FIELD, "The template ends with <turn|> so plan"),
-    ("gemma4", REASONING_FIELD, 'quotes "<turn|>" here'),
-    ("gemma4", CONTENT_FIELD, '{"eos": "<turn|>"}'),
-    ("kimi_k3", REASONING_FIELD, "A <|open|>response<|sep|> opens the answer, more"),
-    ("kimi_k3", CONTENT_FIELD, '{"k3": "<|end_of_msg|>", "r": "<|close|>response<|sep|>"}'),
-    ("kimi_k3", RAW, '{"k3": "<|end_of_msg|>", "r": "<|close|>response<|sep|>"}'),
-    ("generic", REASONING_FIELD, "format:\n<reasoning>2+2 is 4</reasoning>\n<answer>4</answer>\nBut then"),
-    ("generic", CONTENT_FIELD, "- Before: <s>$99</s>\n- Now: $79"),
-    ("mistral", RAW, "- Before: <s>$99</s>\n- Now: $79"),
-    ("generic", CONTENT_FIELD, "<response>\n  <reasoning>Because 2+2=4</reasoning>\n  <answer>4</answer>\n</response>"),
-]
+@pytest.mark.parametrize(
+    ("dialect", "fed", "held", "waits_for"),
+    [
+        ("think", "Hi", "", ""),
+        ("think", "Hi <thi", "<thi", "marker"),
+        ("hunyuan", "<think:61", "<think:61", "marker"),  # a suffix is part of the marker
+        ("think", "Say `</think>", "</think>", "quoted_end"),
+        ("think", "Say `</think> <|im_end|>\n", "</think> <|im_end|>\n", "quoted_end"),
+        ("think", "Hi </think>", "</think>", "quoted_end"),  # a line end would make it one
+        ("harmony", "<|channel|>final to", "<|channel|>final to", "header"),
+        ("think", "Hi<|im_end|><|im_start|>us", "<|im_start|>us", "header"),
+    ],
+)
+def test_held_text_says_what_decides_on_it(dialect: str, fed: str, held: str, waits_for: str) -> None:
+    reader = setup(dialect).reader()
+    reader.feed(fed)
+    assert (reader.held, reader.waits_for) == (held, waits_for)
 
 
-@pytest.mark.parametrize(("dialect", "kind", "text"), UNTOUCHED)
-def test_a_marker_that_is_only_talked_about_stays(dialect: str, kind: tuple[bool, bool], text: str) -> None:
-    assert_reads(kinds(dialect, kind), text, (text, "") if kind is REASONING_FIELD else ("", text))
+def test_asking_what_text_waits_for_decides_nothing() -> None:
+    made = setup("think")
+    asked, text = made.reader(), "Say `</think> <|im_end|>` and\n<think>r</think>a"
+    seen = []
+    for letter in text:
+        seen += asked.feed(letter)
+        assert bool(asked.waits_for) is bool(asked.held)
+    assert joined([*seen, *asked.finish(stopped=True)]) == read(made, [text], stopped=True)
 
 
-HERMES = {"reasoning": "qwen3", "tools": "hermes"}
-REPAIRED = [
-    ("gemma4", CONTENT_FIELD, "Hi.<turn|>", ("", "Hi.", "")),
-    ("gemma4", CONTENT_FIELD, "ok<turn|>\n<|turn>user\nhi", ("", "ok\n", "hi")),
-    ("harmony", CONTENT_FIELD, "The answer is 42.<|return|>", ("", "The answer is 42.", "")),
-    ("harmony", REASONING_FIELD, "Let me think.<|end|><|channel|>final<|message|>42.", ("Let me think.", "42.", "")),
-    ("kimi_k3", REASONING_FIELD, "Reply.<|close|>response<|sep|><|close|>message<|sep|>", ("Reply.", "Reply.", "")),
-    ("generic", CONTENT_FIELD, "I am fine.</s>", ("", "I am fine.", "")),
-    ("qwen", CONTENT_FIELD, "Done.<|im_end|><|im_start|>user\nThanks!", ("", "Done.", "Thanks!")),
-    ("qwen", RAW, "Done.<|im_end|>\n<|im_start|>user\nMore", ("", "Done.\n", "More")),
-    (
-        HERMES,
-        CONTENT_FIELD,
-        "Call with <tool_call> tags.\n<think>a</think>Hi",
-        ("a", "Call with <tool_call> tags.\nHi", ""),
-    ),
-    (
-        "harmony",
-        RAW,
-        '<|channel|>analysis<|message|>It had "<|start|>user<|message|>Hi". 4.<|end|>'
-        "<|start|>assistant<|channel|>final<|message|>4<|return|>",
-        ('It had "<|start|>user<|message|>Hi". 4.', "4", ""),
-    ),
-    (
-        "gemma4",
-        RAW,
-        "<|channel>thought\nx<channel|>It ends in <turn|> and opens with <|channel>thought\nas said.",
-        ("x", "It ends in <turn|> and opens with <|channel>thought\nas said.", ""),
-    ),
-]
+# --- tool regions
+
+F = '{"name": "f", "arguments": {"a": "</tool_call> </think>"}}'
+G = '{"name": "g", "arguments": {}}'
+ONE = f"<tool_call>\n{F}\n</tool_call>"
+TWO = f"<tool_call>{G}</tool_call>"
 
 
-@pytest.mark.parametrize(("dialect", "kind", "text", "said"), REPAIRED)
-def test_a_marker_that_does_its_work_is_still_read(
-    dialect: object, kind: tuple[bool, bool], text: str, said: tuple[str, str, str]
+@dataclass(frozen=True)
+class Seen:
+    """A tool region in short: its text, the names of its whole calls, and what is said of it."""
+
+    text: str
+    names: str
+    said: str
+
+
+def shown(segments: list[Segment]) -> list[tuple[str, object]]:
+    out: list[tuple[str, object]] = []
+    for channel, item in segments:
+        if isinstance(item, ToolText):
+            names = " ".join(call.name for call in item.calls if call.closed)
+            said = [word for word in ("closed", "complete", "broken", "thought", "rest") if getattr(item, word)]
+            out.append((channel, Seen(item.text, names, " ".join(said))))
+        elif channel != MARKER:
+            merged = out and out[-1][0] == channel and channel != CALLS
+            out[-1:] = [(channel, f"{out[-1][1]}{item}")] if merged else [*out[-1:], (channel, item)]
+    return out
+
+
+def one_reading(
+    text: str, *, takes: Takes = EVERYTHING, stopped: bool = True, cap: int = 1 << 20, **setup: bool
+) -> list[tuple[str, object]]:
+    """The reading, the same at every cut."""
+    made = Setup(grammar=compile_dialect(TAGGED), takes=takes, region_cap=cap, **setup)
+    whole = shown(read(made, [text], stopped=stopped))
+    for size in CUTS:
+        pieces = [text[i : i + size] for i in range(0, len(text), size)]
+        assert shown(read(made, pieces, stopped=stopped)) == whole, size
+    return whole
+
+
+CLOSED = "closed complete"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"Sure.\n{ONE}", [("content", "Sure.\n"), (CALLS, Seen(ONE, "f", CLOSED))]),
+        (
+            f"{ONE}\n{TWO}bye",
+            [(CALLS, Seen(ONE, "f", CLOSED)), ("content", "\n"), (CALLS, Seen(TWO, "g", CLOSED)), ("content", "bye")],
+        ),
+        (f"<tool_call>{G} <|im_end|>", [(CALLS, Seen(f"<tool_call>{G} ", "g", "complete"))]),
+        (f"<tool_call>{G}", [(CALLS, Seen(f"<tool_call>{G}", "g", "complete"))]),
+        ("<tool_call></tool_call>", [(CALLS, Seen("<tool_call></tool_call>", "", CLOSED))]),
+        (f"<|call|>{G} ;\n{F} and", [(CALLS, Seen(f"<|call|>{G} ;\n{F}", "g f", CLOSED)), ("content", " and")]),
+        (f"{G}\nSo.", [(CALLS, Seen(G, "g", CLOSED)), ("content", "\nSo.")]),
+        (f"In {G} there is no call.", [("content", f"In {G} there is no call.")]),
+        (f"`{TWO}`", [("content", f"`{TWO}`")]),
+        (f"```\n{TWO}\n```", [("content", f"```\n{TWO}\n```")]),
+        ("Write <tool_call> and the JSON.", [("content", "Write <tool_call> and the JSON.")]),
+        ("The tag <tool_call>, then", [("content", "The tag <tool_call>, then")]),
+    ],
+)
+def test_a_region_is_one_piece_from_its_opener_to_its_closer(text: str, expected: list[tuple[str, object]]) -> None:
+    assert one_reading(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"{TWO}", [(CALLS, Seen(TWO, "g", CLOSED + " thought"))]),
+        (
+            f"go\n{TWO}\n<|im_end|>",
+            [("reasoning", "go\n"), (CALLS, Seen(TWO, "g", CLOSED + " thought")), ("reasoning", "\n")],
+        ),
+        (f"go {TWO[:-12]}", [("reasoning", "go "), (CALLS, Seen(TWO[:-12], "g", "complete thought"))]),
+        (f"maybe {TWO} but check</think>no", [("reasoning", f"maybe {TWO} but check"), ("content", "no")]),
+        (f"{TWO}</think>no", [("reasoning", TWO), ("content", "no")]),
+        (f"{TWO}\n{ONE}x", [("reasoning", f"{TWO}\n{ONE}x")]),
+        ("it is <tool_call>x</think>yes", [("reasoning", "it is <tool_call>x"), ("content", "yes")]),
+    ],
+)
+def test_in_a_thought_a_call_counts_only_if_the_output_ends_with_it(
+    text: str, expected: list[tuple[str, object]]
 ) -> None:
-    assert_reads(kinds(dialect, kind), text, said[:2], YES)
-    assert text_of(read(kinds(dialect, kind), [text], stopped=True), FOREIGN) == said[2]
+    assert one_reading(text, starts_open=True) == expected
 
 
-@pytest.mark.parametrize("size", [1, 4, 100])
-def test_ends_of_turn_at_the_end_go_however_the_output_ended(size: int) -> None:
-    made = kinds("qwen", CONTENT_FIELD)
-    assert answer(read(made, cut("Done.<|im_end|><|im_end|>", size), stopped=False)) == ("", "Done.")
+def test_a_watched_call_that_the_text_ends_in_is_told_with_what_is_whole_of_it() -> None:
+    for text, names in ((f"<tool_call>{G}", ["g"]), (f"<tool_call>{G[:-1]}", [""])):
+        assert [item.names for _, item in one_reading(text, takes=WATCHED) if isinstance(item, Seen)] == names
 
 
-def test_white_space_past_the_cap_behind_a_mention_decides_for_the_mention() -> None:
-    made = Setup(grammar=kinds("gemma4", CONTENT_FIELD).grammar, split=True, run_cap=4)
-    assert_reads(made, 'a "x <turn|>' + " " * 4 + "<turn|>", ("", 'a "x <turn|>    '))
+def test_white_space_at_the_very_start_is_its_first_character() -> None:  # what the engine's parser wrote is live there
+    for raw, content in (("<think>a", "a"), ("\n<think>a", "\n")):
+        made = setup("minimax_append")
+        for pieces in cuttings(raw, seed=6):
+            assert text_of(read(made, pieces, stopped=True), CONTENT) == content
 
 
-@pytest.mark.parametrize("text", ["Say `<tool_call>` or <tool_call>", "Say <tool_call>.", "Say <tool_call> now"])
-def test_a_tool_opener_that_is_mentioned_opens_nothing(text: str) -> None:
-    segments = read(kinds(HERMES, CONTENT_FIELD), [text], stopped=True)
-    assert text_of(segments, CONTENT, TOOL) == text
-    assert text_of(segments, TOOL) == ("<tool_call>" if text.endswith("or <tool_call>") else "")
+def test_two_calls_that_end_a_thought_are_both_told() -> None:
+    first, second = (Seen(text, name, f"{CLOSED} thought") for text, name in ((TWO, "g"), (ONE, "f")))
+    assert one_reading(f"{TWO}\n{ONE}", starts_open=True) == [(CALLS, first), ("reasoning", "\n"), (CALLS, second)]
 
 
-def test_a_message_after_another_one_may_open_a_thought() -> None:  # SGLang 0.5.23 inkling: typed blocks
-    raw = "<|content_text|>a<|end_message|><|content_thinking|>r<|end_message|><|content_text|>b<|end_message|>"
-    assert_reads(setup("inkling"), raw, ("r", "ab"))
+def test_calls_that_end_a_thought_wait_up_to_the_cap_of_a_region_all_together() -> None:
+    text = f"{TWO}\n{ONE}"
+    assert [item[0] for item in one_reading(text, starts_open=True, cap=len(text))] == [CALLS, "reasoning", CALLS]
+    assert one_reading(text, starts_open=True, cap=len(text) - 1) == [("reasoning", text)]
+
+
+def test_a_thought_cut_by_length_holds_no_call() -> None:
+    assert one_reading(f"go {TWO}", starts_open=True, stopped=False) == [("reasoning", f"go {TWO}")]
+
+
+def test_a_control_token_ends_the_thought_at_once() -> None:
+    assert one_reading(f"go <|call|>{G}on", starts_open=True) == [
+        ("reasoning", "go "),
+        (CALLS, Seen(f"<|call|>{G}", "g", CLOSED)),
+        ("content", "on"),
+    ]
+
+
+def test_in_a_reasoning_field_a_control_token_opens_a_candidate_too() -> None:
+    text = f"go <|call|>{G} on"
+    assert one_reading(text, starts_open=True, split=True) == [("reasoning", text)]
+
+
+def test_what_turns_out_to_be_no_region_is_read_again_as_what_it_is() -> None:
+    broken = '<tool_call>{"name": 5, "x": "'
+    assert one_reading(f"<think>{broken}</think>ans {TWO}") == [
+        (CALLS, Seen("", "", "broken thought")),
+        ("reasoning", broken),
+        ("content", "ans "),
+        (CALLS, Seen(TWO, "g", CLOSED)),
+    ]
+
+
+@pytest.mark.parametrize("takes", [EVERYTHING, WATCHED, NOTHING])
+def test_a_bodys_beginning_that_is_none_is_text(takes: Takes) -> None:
+    assert one_reading("{so}\n{on} <|im_end|>", takes=takes) == [("content", "{so}\n{on} ")]
+
+
+@pytest.mark.parametrize("takes", [EVERYTHING, WATCHED, NOTHING])
+def test_behind_a_region_that_was_none_in_a_control_token_the_answer_goes_on(takes: Takes) -> None:
+    segments = one_reading("r <|call|>no</think>\n<think>s", takes=takes, starts_open=True)
+    texts = [item for item in segments if item[0] != CALLS]
+    assert texts[0] == ("reasoning", "r ")
+    assert "".join(str(text) for _, text in texts) == "r <|call|>no\ns"
+    assert texts[-1] == ("reasoning", "s")
+
+
+def test_a_held_region_is_told_of_while_it_is_read() -> None:
+    reader = Setup(grammar=compile_dialect(TAGGED), takes=replace(EVERYTHING, early=True)).reader()
+    text = f'<tool_call>[{G}, {{"name": "f", "arguments": {{'
+    names: list[list[str]] = []
+    for piece in cut(text, 12):  # the first of them is only the opener
+        told = [item for _, item in reader.feed(piece) if isinstance(item, ToolText)]
+        assert all(item.so_far and text.startswith(item.so_far()) and not item.text for item in told)
+        names += [[call.name for call in item.calls] for item in told]
+    assert (names[0], names[-1]) == (["g"], ["g", "f"])
+    (whole,) = [item for _, item in reader.feed("}}]</tool_call>") if isinstance(item, ToolText)]
+    assert (whole.so_far, whole.text, [call.closed for call in whole.calls]) == (
+        None,
+        f"{text}}}}}]</tool_call>",
+        [True] * 2,
+    )
+
+
+def test_a_candidate_in_a_thought_is_told_of_at_its_end_only() -> None:
+    made = Setup(grammar=compile_dialect(TAGGED), takes=replace(EVERYTHING, early=True), starts_open=True)
+    found = [item for _, item in read(made, cut(f"go {TWO}", 3), stopped=True) if isinstance(item, ToolText)]
+    assert [item.text for item in found] == [TWO]
+
+
+def test_what_another_role_says_is_told_apart() -> None:
+    raw = f"{FINAL}a<|end|>{START}user<|message|>b"
+    for pieces in cuttings(raw, seed=4):
+        assert text_of(read(setup("harmony"), pieces, stopped=True), FOREIGN) == "b"
+
+
+def test_a_call_cut_by_length_is_told_as_one_that_is_not_complete() -> None:
+    assert one_reading('<tool_call>{"name": "f", "argum', stopped=False) == [
+        (CALLS, Seen('<tool_call>{"name": "f", "argum', "", ""))
+    ]
+
+
+def test_past_the_cap_a_region_is_text() -> None:
+    text = f"<tool_call>{G}</tool_call>"
+    assert one_reading(text, cap=len(text)) == [(CALLS, Seen(text, "g", CLOSED))]
+    assert one_reading(text, cap=len(text) - 1) == [(CALLS, Seen("", "g", "broken")), ("content", text)]
+    unclosed = f"<tool_call>{G}"
+    assert one_reading(unclosed, cap=len(unclosed)) == [(CALLS, Seen(unclosed, "g", "complete"))]
+
+
+@pytest.mark.parametrize("takes", [EVERYTHING, WATCHED])
+def test_a_cap_longer_than_what_is_read_at_once_is_the_same_cap(takes: Takes) -> None:
+    cap = WINDOW + 100
+    long = '<tool_call>{"name": "f", "arguments": {"a": "' + "x" * (2 * WINDOW)
+    behind = f"\n{TWO}\n" + "y" * cap
+    segments = one_reading(f"{long}{behind}", takes=takes, cap=cap)
+    assert "".join(str(item) for channel, item in segments if channel in ("content", "tool")).startswith(long)
+    assert [item.names for _, item in segments if isinstance(item, Seen)] == ["", "g"]
+    assert one_reading(f"{TWO}{behind}", cap=cap)[0] == (CALLS, Seen(TWO, "g", CLOSED))
+
+
+def test_after_many_failures_the_text_is_still_all_there() -> None:
+    text = '<tool_call>{"x"' * (FAILURES + 1) + TWO
+    segments = one_reading(text)
+    assert [item.said for _, item in segments if isinstance(item, Seen)] == ["broken"] * FAILURES
+    assert "".join(str(item) for channel, item in segments if channel == "content") == text
+
+
+@pytest.mark.parametrize("takes", [WATCHED, NOTHING])
+def test_where_nothing_is_held_the_text_goes_on_as_it_is(takes: Takes) -> None:
+    text = f"Sure.\n{ONE}\n{TWO}"
+    segments = one_reading(text, takes=takes)
+    assert "".join(str(item) for channel, item in segments if channel != CALLS) == text
+    told = [item.names for channel, item in segments if channel == CALLS and isinstance(item, Seen)]
+    assert told == (["f", "g"] if takes is WATCHED else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [(f"go\n{TWO}\n", ["g"]), (f"go {TWO} on", []), (f"go {TWO}</think>", []), (f"x\n{TWO[:-12]}", ["g"])],
+)
+def test_a_watched_thought_is_told_to_end_with_a_call(text: str, names: list[str]) -> None:
+    segments = one_reading(text, takes=WATCHED, starts_open=True)
+    assert [item.names for _, item in segments if isinstance(item, Seen)] == names
+
+
+def test_a_field_that_ends_before_the_output_gives_back_what_is_held() -> None:
+    for text in (f"go {TWO}", f"go {TWO[:-3]}", "go <tool_c"):
+        reader = Setup(grammar=compile_dialect(TAGGED), takes=EVERYTHING, starts_open=True, split=True).reader()
+        segments = [*reader.feed(text), *reader.leave(to_tools=False)]
+        assert "".join(str(item) for channel, item in segments if channel == "reasoning") == text
+        assert reader.held == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("x <tool_c", "marker"),
+        (f"{TWO[:30]}", "tool_region"),
+        ("x", ""),
+        ("x\n<tool_call>", "tool_region"),
+        ("x <tool_call>", "quoted_end"),
+    ],
+)
+def test_it_says_what_it_waits_for(text: str, cause: str) -> None:
+    reader = Setup(grammar=compile_dialect(TAGGED), takes=EVERYTHING).reader()
+    reader.feed(text)
+    assert reader.waits_for == cause
+    assert text.endswith(reader.held)
+
+
+ATOMS = (ONE, TWO, G, "<think>", "</think>", "<tool_call>", "</tool_call>", "<|call|>", "<|im_end|>", ";")
+PIECES = st.lists(st.sampled_from([*ATOMS, "{", "\n", " a", "`"]), max_size=8)
+
+
+@given(PIECES, st.booleans(), st.booleans(), st.sampled_from([EVERYTHING, WATCHED, NOTHING]))
+def test_the_cuts_change_nothing(pieces: list[str], starts_open: bool, stopped: bool, takes: Takes) -> None:
+    one_reading("".join(pieces), takes=takes, stopped=stopped, starts_open=starts_open)
+
+
+@given(PIECES, st.booleans(), st.booleans())
+def test_every_character_comes_out_or_belongs_to_a_dropped_marker(
+    pieces: list[str], starts_open: bool, stopped: bool
+) -> None:
+    text = "".join(pieces)
+    made = Setup(grammar=compile_dialect(TAGGED), takes=EVERYTHING, starts_open=starts_open)
+    dropped = out = ""
+    for _, item in read(made, [text], stopped=stopped):
+        if isinstance(item, ToolText):
+            out += item.text
+        elif isinstance(item, str):
+            out += item
+        elif item.effect == "drop":
+            dropped += item.text
+    assert sorted(out + dropped) == sorted(text)

@@ -1,4 +1,4 @@
-"""Characters that arrive in two halves: UTF-16 halves from JSON escapes, and UTF-8 bytes."""
+"""Characters that arrive in two halves: UTF-16 halves from JSON escapes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.streams.utf8 import SurrogateJoiner, Utf8Decoder
+from gateway.streams.utf8 import SurrogateJoiner
 
 
 def joined(*pieces: str) -> list[str]:
@@ -54,33 +54,3 @@ def test_text_cut_between_any_utf16_units_comes_back_whole(text: str, data: st.D
     cuts = sorted(data.draw(st.lists(st.integers(0, len(units) // 2))))
     spans = zip([0, *cuts], [*cuts, len(units) // 2], strict=True)
     assert "".join(joined(*(units[2 * a : 2 * b].decode("utf-16-le", "surrogatepass") for a, b in spans))) == text
-
-
-def decoded(*pieces: bytes) -> str:
-    decoder = Utf8Decoder()
-    return "".join([*map(decoder.feed, pieces), decoder.finish()])
-
-
-# Unicode 15, table 3-8 to 3-11 (U+FFFD per maximal subpart), which WHATWG Encoding follows.
-@pytest.mark.parametrize(
-    ("data", "text"),
-    [
-        (b"a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "aé€😀"),
-        (b"\xc0\xaf\xe0\x80\xbf\xf0\x81\x82A", "\ufffd" * 8 + "A"),
-        (b"\xed\xa0\x80\xed\xbf\xbf\xed\xafA", "\ufffd" * 8 + "A"),
-        (b"\xf4\x91\x92\x93\xffA\x80\xbfB", "\ufffd" * 5 + "A" + "\ufffd" * 2 + "B"),
-        (b"\xe1\x80\xe2\xf0\x91\x92\xf1\xbfA", "\ufffd" * 4 + "A"),
-        (b"a\xf0\x9f\x98", "a\ufffd"),
-        (b"\xef\xbb\xbfa", "\ufeffa"),
-    ],
-)
-def test_ill_formed_bytes_are_replaced_as_the_standard_says_at_every_cut(data: bytes, text: str) -> None:
-    assert decoded(data) == text
-    assert decoded(*(data[i : i + 1] for i in range(len(data)))) == text
-    for cut in range(len(data) + 1):
-        assert decoded(data[:cut], data[cut:]) == text
-
-
-def test_characters_come_as_soon_as_they_are_complete() -> None:
-    decoder = Utf8Decoder()
-    assert [decoder.feed(b"a\xc3"), decoder.feed(b"\xa9"), decoder.finish()] == ["a", "é", ""]

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from operator import itemgetter
 
-from gateway.events import CONTENT, MARKER, REASONING, REPLAY, TOOL, Segment
+from gateway.events import CALLS, CONTENT, MARKER, REASONING, REPLAY, TOOL, Call, Segment, ToolText
 from gateway.rulebook.compile import compile_dialect
 from gateway.rulebook.dialect import Dialect
 from gateway.rulebook.load import load_rulebook
-from gateway.streams.grammar import Grammar
+from gateway.streams.grammar import Grammar, Takes
 from gateway.streams.regions import RegionReader
 
+NOTHING = Takes()
 CHUNK_SIZES = (1, 2, 3, 5, 7, 11, 23, 64)
 
 
-def dialect(name: str) -> Dialect:
-    """A shipped dialect."""
+def dialect(name: str | dict[str, str]) -> Dialect:
+    """A shipped dialect, as the configuration names it."""
     found = load_rulebook().resolve(name, engine=None).dialect
     assert found is not None
     return found
@@ -32,25 +33,29 @@ def dialect(name: str) -> Dialect:
 class Setup:
     """How a reader is made. The caps are those of `gateway.limits` unless a test is about them."""
 
-    grammar: Grammar
+    grammar: Grammar = field(repr=False)
     starts_open: bool = False
     split: bool = False
     header_cap: int = 96
     run_cap: int = 64
     replay_cap: int = 1 << 20
+    region_cap: int = 1 << 20
+    takes: Takes = NOTHING
 
     def reader(self) -> RegionReader:
         return RegionReader(
             self.grammar,
             starts_open=self.starts_open,
             split=self.split,
+            takes=self.takes,
             header_cap=self.header_cap,
             run_cap=self.run_cap,
             replay_cap=self.replay_cap,
+            region_cap=self.region_cap,
         )
 
 
-def setup(name: str, **settings: bool | int) -> Setup:
+def setup(name: str, **settings: bool | int | Takes) -> Setup:
     """A `Setup` of a shipped dialect."""
     return Setup(grammar=compile_dialect(dialect(name)), **settings)
 
@@ -66,11 +71,26 @@ def joined(segments: Iterable[Segment]) -> list[Segment]:
     """Neighbouring text of one channel as one, across deliveries. Decisions and replayed pieces stay as they are."""
     out: list[Segment] = []
     for channel, run in groupby(segments, key=itemgetter(0)):
-        if channel in (MARKER, REPLAY):
+        if channel in (MARKER, REPLAY, CALLS):
             out.extend(run)
         else:
             out.append((channel, "".join(str(text) for _, text in run)))
     return out
+
+
+def comparable(segments: Iterable[Segment]) -> list[tuple[str, object]]:
+    """Segments of two readings are equal where these are: a region with its calls, their JSON in one piece."""
+    return [(channel, _region(item) if isinstance(item, ToolText) else item) for channel, item in segments]
+
+
+def _region(found: ToolText) -> tuple[object, ...]:
+    calls = [(_call(call), call.repaired, call.closed, call.begin, call.end) for call in found.calls]
+    return found.text, calls, found.closed, found.complete, found.broken, found.thought, found.rest, found.control
+
+
+def _call(call: Call) -> tuple[object, ...]:
+    json = None if call.json is None else "".join(call.json)
+    return call.name, call.ident, json, [(one.key, one.text, one.kind) for one in call.arguments]
 
 
 def text_of(segments: Iterable[Segment], *channels: str) -> str:
