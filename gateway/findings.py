@@ -19,6 +19,10 @@ class Finding(StrEnum):
     TRUNCATED = "truncated"
     EMPTY_RESPONSE = "empty_response"
     FINISH_REASON_FIXED = "finish_reason_fixed"
+    TOOL_RESCUED = "tool_rescued"
+    TOOL_MARKUP_LEAK = "tool_markup_leak"
+    TOOL_ARGS_REPAIRED = "tool_args_repaired"
+    TOOL_NAME_REPAIRED = "tool_name_repaired"
     TOOL_ARGS_INVALID = "tool_args_invalid"
     STOP_IN_REASONING = "stop_in_reasoning"
     UNICODE_REPLACEMENT = "unicode_replacement"
@@ -26,6 +30,7 @@ class Finding(StrEnum):
     SUSPECT_REASONING = "suspect_reasoning"
     DEGENERATE = "degenerate"
     USAGE_MISSING = "usage_missing"
+    REGEN_WANTED = "regen_wanted"
     REQUEST_LINT = "request_lint"
 
 
@@ -41,6 +46,10 @@ SYMPTOM: dict[Finding, str] = {
     Finding.TRUNCATED: "empty",
     Finding.EMPTY_RESPONSE: "empty",
     Finding.FINISH_REASON_FIXED: "contract",
+    Finding.TOOL_RESCUED: "raw_tool_call",
+    Finding.TOOL_MARKUP_LEAK: "raw_tool_call",
+    Finding.TOOL_ARGS_REPAIRED: "raw_tool_call",
+    Finding.TOOL_NAME_REPAIRED: "raw_tool_call",
     Finding.TOOL_ARGS_INVALID: "raw_tool_call",
     Finding.STOP_IN_REASONING: "empty",
     Finding.UNICODE_REPLACEMENT: "contract",
@@ -48,6 +57,7 @@ SYMPTOM: dict[Finding, str] = {
     Finding.SUSPECT_REASONING: "reasoning_leak",
     Finding.DEGENERATE: "empty",
     Finding.USAGE_MISSING: "contract",
+    Finding.REGEN_WANTED: "empty",
     Finding.REQUEST_LINT: "contract",
 }
 
@@ -59,6 +69,8 @@ LEAKS: frozenset[Finding] = frozenset(
         Finding.ROLE_TOKEN,
         Finding.ANSWER_IN_REASONING,
         Finding.DUPLICATE_SUPPRESSED,
+        Finding.TOOL_RESCUED,
+        Finding.TOOL_MARKUP_LEAK,
     }
 )
 """The findings that make an answer count as leaky in the leak rate."""

@@ -63,6 +63,13 @@ class Limits:
         why="closers and white space after an open quote, undecided until something follows them",
         at_cap="released as text",
     )
+    tool_region: int = _cap(
+        MIB,
+        unit="characters",
+        why="a tool call, or a section of calls, that is being read, calls that wait for the end of the answer, and "
+        "the arguments of an engine's own call until they are whole",
+        at_cap="released as text, or as it came; nothing is made of it",
+    )
     request_body: int = _cap(
         64 * MIB,
         unit="bytes",

@@ -38,8 +38,8 @@ class ReasoningField(StrEnum):
 # What a profile does about a finding that the configuration does not name; everything else is enforced.
 _DEFAULT: Mapping[Profile, Mapping[Finding, Mode]] = {
     Profile.OBSERVE: {},
-    Profile.REPAIR: {Finding.FINISH_REASON_FIXED: Mode.OBSERVE},
-    Profile.FULL: {},
+    Profile.REPAIR: {Finding.FINISH_REASON_FIXED: Mode.OBSERVE, Finding.TOOL_MARKUP_LEAK: Mode.OBSERVE},
+    Profile.FULL: {Finding.TOOL_MARKUP_LEAK: Mode.OBSERVE},
 }
 
 
@@ -53,6 +53,20 @@ class Dedup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRescue:
+    """Calls left as text become calls. `content`: marked ones at the end of the answer. `reasoning`: one that ends the
+    output inside a thought. `markerless`: bare JSON and Python lists. `deny`: globs of tool names that are never
+    rescued. `stream`: a call goes out when its structure has closed (`complete`), or as it comes (`incremental`).
+    """
+
+    content: Mode = Mode.ENFORCE
+    reasoning: Mode = Mode.OBSERVE
+    markerless: Mode = Mode.OBSERVE
+    stream: str = "complete"
+    deny: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """The `policy` block of a route after defaults of the profile are in."""
 
@@ -60,9 +74,12 @@ class Policy:
     reasoning_field: ReasoningField
     findings: Mapping[Finding, Mode] = field(default_factory=dict)
     dedup: Dedup = Dedup()
+    tool_rescue: ToolRescue = ToolRescue()
     promote_reasoning: str = "thinking_off"  # never | thinking_off
     on_internal_error: str = "pass"  # pass | error
     history: str = "leave"  # leave | auto | keep | strip | tool_loop; acts in full only
+    raw_text: str = "leave"  # leave | split: text of endpoints that engines never split
+    phase_commentary: str = "keep"  # keep | drop: progress messages of the Responses API
 
     def mode(self, finding: Finding) -> Mode:
         """What to do about `finding`. The profile's off-switch beats the finding's own key (contract section 3)."""
@@ -70,6 +87,11 @@ class Policy:
         if self.profile is Profile.OBSERVE and wanted is Mode.ENFORCE:
             return Mode.OBSERVE
         return wanted
+
+    def rescue(self, where: str) -> Mode:
+        """What to do about a call left as text: `where` is a key of `ToolRescue`. The finding's own key beats it."""
+        wanted: Mode = self.findings.get(Finding.TOOL_RESCUED, getattr(self.tool_rescue, where))
+        return Mode.OBSERVE if self.profile is Profile.OBSERVE and wanted is Mode.ENFORCE else wanted
 
     def with_field(self, name: ReasoningField) -> Policy:
         """The same policy with the reasoning under another name."""

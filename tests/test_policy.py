@@ -5,22 +5,47 @@ from __future__ import annotations
 import pytest
 
 from gateway.findings import Finding
-from gateway.policy import Dedup, Mode, Policy, Profile, ReasoningField, policy_for
+from gateway.policy import Dedup, Mode, Policy, Profile, ReasoningField, ToolRescue, policy_for
 
 OBSERVE, REPAIR, FULL = Profile.OBSERVE, Profile.REPAIR, Profile.FULL
 
 
 @pytest.mark.parametrize("finding", Finding)
-def test_observe_enforces_nothing_and_full_everything(finding: Finding) -> None:
+def test_observe_enforces_nothing_and_full_everything_but_the_removal_of_malformed_calls(finding: Finding) -> None:
+    enforced = finding is not Finding.TOOL_MARKUP_LEAK  # rule 5: the text stays, removed only when enforced
     assert policy_for(OBSERVE).mode(finding) is Mode.OBSERVE
-    assert policy_for(FULL).mode(finding) is Mode.ENFORCE
-    assert (policy_for(OBSERVE).enforces(finding), policy_for(FULL).enforces(finding)) == (False, True)
+    assert policy_for(FULL).mode(finding) is (Mode.ENFORCE if enforced else Mode.OBSERVE)
+    assert (policy_for(OBSERVE).enforces(finding), policy_for(FULL).enforces(finding)) == (False, enforced)
 
 
 @pytest.mark.parametrize("finding", Finding)
-def test_repair_enforces_all_but_what_only_full_promises(finding: Finding) -> None:
-    enforced = finding is not Finding.FINISH_REASON_FIXED  # rule 4: added and counted in full
-    assert policy_for(REPAIR).enforces(finding) is enforced
+def test_repair_leaves_to_full_what_only_full_promises(finding: Finding) -> None:
+    observed = (Finding.FINISH_REASON_FIXED, Finding.TOOL_MARKUP_LEAK)  # rule 4: added and counted in full
+    assert policy_for(REPAIR).enforces(finding) is (finding not in observed)
+
+
+@pytest.mark.parametrize(
+    ("profile", "changes", "modes"),
+    [
+        (FULL, {}, "enforce observe observe"),
+        (REPAIR, {}, "enforce observe observe"),
+        (OBSERVE, {}, "observe observe observe"),  # the profile's off-switch beats the keys
+        (OBSERVE, {"tool_rescue": ToolRescue(content=Mode.OFF, markerless=Mode.ENFORCE)}, "off observe observe"),
+        (
+            FULL,
+            {"tool_rescue": ToolRescue(content=Mode.OBSERVE, reasoning=Mode.ENFORCE, markerless=Mode.OFF)},
+            "observe enforce off",
+        ),
+        (FULL, {"findings": {Finding.TOOL_RESCUED: Mode.OFF}}, "off off off"),  # the finding's key beats the block
+        (FULL, {"findings": {Finding.TOOL_RESCUED: Mode.ENFORCE}}, "enforce enforce enforce"),
+        (OBSERVE, {"findings": {Finding.TOOL_RESCUED: Mode.ENFORCE}}, "observe observe observe"),
+    ],
+)
+def test_a_call_left_as_text_is_rescued_by_where_it_stands(
+    profile: Profile, changes: dict[str, object], modes: str
+) -> None:
+    policy = policy_for(profile, **changes)
+    assert [str(policy.rescue(where)) for where in ("content", "reasoning", "markerless")] == modes.split()
 
 
 @pytest.mark.parametrize(
@@ -55,6 +80,9 @@ def test_a_profile_has_the_defaults_of_the_contract(profile: Profile, field: Rea
         reasoning_field=field,
         findings={},
         dedup=Dedup(enabled=True, match="trim", min_length=1),
+        tool_rescue=ToolRescue(
+            content=Mode.ENFORCE, reasoning=Mode.OBSERVE, markerless=Mode.OBSERVE, stream="complete", deny=()
+        ),
         promote_reasoning="thinking_off",
         on_internal_error="pass",
         history=history,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.events import CONTENT, TOOL, Decision, Effect, Group, Segment
+from gateway.events import CONTENT, TOOL, Decision, Effect, Group, Segment, ToolText
 from gateway.streams.regions import RegionReader
 
 _EXITS: Final = (Group.THINK_CLOSE, Group.ANSWER_OPEN, Group.MESSAGE_CLOSE)  # dropped inside a thought, they end it
@@ -112,9 +112,50 @@ class UnknownStart:
         return self._segments + self._probe.settle(), ""
 
 
+class UnmarkedThought:
+    """Content that begins as a thought without its markers does: it is one if the engine's own tool call ends it.
+
+    The same interface as `UnknownStart`; `thought` is what it was, once the call has come.
+    """
+
+    __slots__ = ("_cap", "_labels", "_text", "on")
+
+    def __init__(self, labels: tuple[str, ...], *, cap: int) -> None:
+        self.on = True
+        self._labels = labels
+        self._cap = cap
+        self._text = ""
+
+    def take(self, text: str) -> tuple[None, str]:
+        """Hold content while it may be the thought; the second item is what is to be read as content."""
+        self._text += text
+        begins = any(self._text.startswith(label) or label.startswith(self._text) for label in self._labels)
+        return None, "" if begins and len(self._text) <= self._cap else self.release()
+
+    @property
+    def waiting(self) -> bool:
+        """True where something was taken and nothing is decided."""
+        return self.on and bool(self._text)
+
+    @property
+    def thought(self) -> str:
+        """The text behind the label; empty where there is none."""
+        return next((self._text[len(label) :] for label in self._labels if self._text.startswith(label)), "")
+
+    def release(self) -> str:
+        """It is content: what was taken, to be read from the start."""
+        self.on = False
+        text, self._text = self._text, ""
+        return text
+
+    def settle(self, *, length: bool) -> tuple[None, str]:
+        """The end, and no call has come: content, however it ended."""
+        return None, self.release()
+
+
 def _leaves(segment: Segment) -> bool:
     """True for a segment that shows that the thought has ended, wherever the text is cut."""
     channel, item = segment
     if isinstance(item, Decision):
         return item.effect is Effect.DROP and item.group in _EXITS
-    return channel in (CONTENT, TOOL)
+    return channel in (CONTENT, TOOL) or (isinstance(item, ToolText) and not item.thought)

@@ -23,7 +23,7 @@ HOLDS: Final = (
         "the end of a delta that may be the start of a marker",
         "a marker may be cut between two deltas",
         "the next delta decides",
-        "longest marker of the dialect - 1; plus the one character behind a closer that counts only at a line's end",
+        "longest marker of the dialect - 1",
     ),
     Hold(
         "header",
@@ -34,10 +34,17 @@ HOLDS: Final = (
     ),
     Hold(
         "quoted_end",
-        "closers and white space behind an open quote",
-        "they are the end of the output if nothing follows, and quoted text otherwise",
-        "the next word, or the end of the output",
+        "a whole marker, with the closers and white space behind it",
+        "what follows tells whether it counts, where it may be quoted or stand in the middle of a line",
+        "the next word or line break, or the end of the output",
         "marker_run",
+    ),
+    Hold(
+        "tool_region",
+        "a tool call written as text, with white space and calls behind it; the frames of an engine's own call",
+        "only its end shows that it is a whole one, and only the end of the answer that nothing follows it",
+        "its closer on a raw route, the end of the answer where the engine splits; text behind it; what is no call",
+        "tool_region",
     ),
     Hold(
         "dedup",

@@ -5,7 +5,7 @@ Order: the budget's end string → promotion → dedup → signs. Knows no marke
 
 from __future__ import annotations
 
-from gateway.events import CONTENT, REASONING, REPLAY
+from gateway.events import CONTENT, REASONING, REPLAY, ToolCall
 from gateway.findings import Finding
 from gateway.integrity.end_string import EndString
 from gateway.integrity.setting import Setting
@@ -13,7 +13,8 @@ from gateway.integrity.signs import FOLD_EVERY, Trail, signs_of
 from gateway.integrity.stages import dedup_of, end_string_of, promotion_of, suppressible
 from gateway.integrity.tally import Tally
 
-Piece = tuple[str, str]  # (REASONING | CONTENT | REPLAY, text); REPLAY is content in pieces of its own
+Piece = tuple[str, "str | ToolCall"]
+"""`(REASONING | CONTENT | REPLAY, text)`, REPLAY being content in pieces of its own, or `(CALL, ToolCall)`."""
 
 
 class Outlet:
@@ -51,6 +52,12 @@ class Outlet:
         """Why something waits: a cause of `gateway.integrity.holds`; None where nothing does."""
         stages = (("end_string", self._end_string), ("promote", self.promotion), ("dedup", self.dedup))
         return next((cause for cause, stage in stages if stage and stage.waiting), None)
+
+    @property
+    def thought(self) -> bool:
+        """True where reasoning went out that is more than white space."""
+        self.fold()
+        return bool(self._reasoning.head)
 
     # ------------------------------------------------------------------ text
 

@@ -11,14 +11,17 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
-from gateway.events import CONTENT, FOREIGN, REASONING, REPLAY, TOOL, Decision, Effect, Group, Segment
+from gateway.events import CALL, CONTENT, FOREIGN, REASONING, REPLAY, TOOL, Decision, Effect, Group, Segment, ToolText
 from gateway.findings import Finding
+from gateway.integrity.hold import UnknownStart, UnmarkedThought
 from gateway.integrity.outlet import Outlet, Piece
 from gateway.integrity.setting import Setting
 from gateway.integrity.signs import FOLD_EVERY
 from gateway.integrity.stages import reader_of, unknown_start_of
 from gateway.integrity.tally import Tally
+from gateway.integrity.tools import ToolStage
 from gateway.streams.utf8 import SurrogateJoiner
+from gateway.streams.verdicts import THINKING
 
 # Every other dropped marker is a boundary token.
 _FINDING: Final = {Group.END_OF_TURN: Finding.SPECIAL_TOKEN, Group.SPECIAL: Finding.SPECIAL_TOKEN}
@@ -34,8 +37,8 @@ class Pipeline:
     """
 
     __slots__ = (
-        "_content", "_findings", "_joiners", "_leaking", "_left", "_outlet", "_plain", "_reasoning", "_setting",
-        "_start", "_tally", "_tools", "joins",
+        "_closed", "_content", "_findings", "_joiners", "_leaking", "_left", "_marked", "_outlet", "_plain",
+        "_reasoning", "_setting", "_stage", "_start", "_tally", "_tools", "joins",
     )  # fmt: skip
 
     def __init__(self, setting: Setting, tally: Tally) -> None:
@@ -46,9 +49,12 @@ class Pipeline:
         self._reasoning = None if raw else reader_of(setting, starts_open=True, split=True)
         self._start = unknown_start_of(setting)
         self._outlet = Outlet(setting, tally)
+        self._stage = ToolStage(setting, tally, self._outlet)
         self._joiners = {REASONING: SurrogateJoiner(), CONTENT: SurrogateJoiner()}
         self.joins = False
         self._leaking = False  # inside a run of moved reasoning: counted once
+        self._closed = False  # a thought's closer was found
+        self._marked = False  # a marker was found: the engine said something
         self._tools = False
         self._left = raw  # content has come: the reasoning field's channel has ended
         self._plain = not raw and setting.grammar is not None and self._outlet.plain
@@ -59,8 +65,15 @@ class Pipeline:
         """Why something waits: a cause of `gateway.integrity.holds`; None where nothing does."""
         if self._start and self._start.waiting:
             return "unknown_start"
-        held = (self._reasoning and self._reasoning.held) or (self._content and self._content.held)
-        return self._outlet.holding or ("marker" if held else None)
+        if self._stage.holds:
+            return "tool_region"
+        readers = (reader.waits_for for reader in (self._reasoning, self._content) if reader)
+        return self._outlet.holding or next(filter(None, readers), None)
+
+    @property
+    def call_broken(self) -> bool:
+        """True where a call went out while it was read, and never came right."""
+        return self._stage.broken
 
     # ------------------------------------------------------------------ the answer, piece by piece
 
@@ -77,7 +90,7 @@ class Pipeline:
                 out: list[Piece] = []
                 self._take(segments, REASONING, out)
                 return self._unless_same(out, reasoning, content)
-            if not reasoning and self._content and self._left and not outlet.dedup.on:
+            if not reasoning and self._content and self._left and not outlet.dedup.on and not self._stage.waiting:
                 segments = self._content.feed(content)
                 if outlet.said and len(segments) == 1 and segments[0][1] is content and segments[0][0] == CONTENT:
                     self._leaking = False
@@ -130,12 +143,17 @@ class Pipeline:
         out: list[Piece] = []
         self._tools = True
         self._end_halves(out)
+        self._end_lost_thought(out)
         self._end_start(out, length=False)
         self._settle_fields(out)
         if self._reasoning and not self._left:
             self._take(self._reasoning.leave(to_tools=True), REASONING, out)
         self._outlet.before_tools(out)
         return _joined(out)
+
+    def engine_call(self, name: str, arguments: str) -> None:
+        """One of the engine's own calls is whole: the same call left as text is only its markup."""
+        self._stage.engine_call(name, arguments)
 
     def finish(self, *, stopped: bool, length: bool, promotable: bool, stop_string: bool, looped: bool) -> list[Piece]:
         """The answer has ended; called once, before its finish event is written.
@@ -148,9 +166,11 @@ class Pipeline:
         self._end_start(out, length=length)
         for reader, origin in ((self._reasoning, REASONING), (self._content, CONTENT)):
             if reader:
-                self._take(reader.finish(stopped=stopped), origin, out)
-        self._outlet.finish(out, stopped=stopped, promotable=promotable)
-        self._conclude(stopped=stopped, length=length, stop_string=stop_string, looped=looped)
+                self._take(reader.finish(stopped=stopped), origin, out, cut=length)
+        self._stage.finish(out, ended=stopped or length)
+        self._outlet.finish(out, stopped=stopped, promotable=promotable and not self._stage.seen)
+        natural = stopped and promotable and not stop_string
+        self._conclude(stopped=stopped, natural=natural, length=length, stop_string=stop_string, looped=looped)
         return _joined(out)
 
     def release(self, *, read: bool) -> list[Piece]:
@@ -163,6 +183,7 @@ class Pipeline:
             self._end_halves(out)
             self._end_start(out, length=False)
             self._settle_fields(out)
+        self._stage.release(out)
         self._outlet.release(out, read=read)
         return _joined(out if read else [*out, *self._as_it_came()])
 
@@ -191,7 +212,7 @@ class Pipeline:
 
     def _read_content(self, text: str, out: list[Piece]) -> None:
         if self._content is None:
-            self._outlet.send(CONTENT, text, out)
+            self._say(CONTENT, text, out)
         elif text:
             self._take(self._content.feed(text), CONTENT, out)
 
@@ -201,7 +222,7 @@ class Pipeline:
         if start is None or start.on:
             return
         self._start = None
-        if segments is not None:
+        if segments is not None and isinstance(start, UnknownStart):
             self._content = start.reader
             self._take(segments, CONTENT, out)
         else:
@@ -213,6 +234,18 @@ class Pipeline:
             self._push_reasoning(half, out)
         if half := self._joiners[CONTENT].finish():
             self._push_content(half, out)
+
+    def _end_lost_thought(self, out: list[Piece]) -> None:
+        """The engine's own call ends a thought that has lost its markers."""
+        start = self._start
+        if not isinstance(start, UnmarkedThought) or not start.thought:
+            return
+        self._start = None
+        self._tally.add(Finding.REASONING_LEAK, "moved", where=CONTENT, rule="unmarked")
+        if self._setting.policy.enforces(Finding.REASONING_LEAK):
+            self._moved(REASONING, start.thought, out)
+        else:
+            self._read_content(start.release(), out)
 
     def _end_start(self, out: list[Piece], *, length: bool) -> None:
         if self._start:
@@ -231,20 +264,28 @@ class Pipeline:
 
     # ------------------------------------------------------------------ what a reader found in a field
 
-    def _take(self, segments: list[Segment], origin: str, out: list[Piece]) -> None:
-        """Route the segments a reader made of the field `origin`."""
-        for channel, text in segments:
-            if channel == origin:
+    def _take(self, segments: list[Segment], origin: str, out: list[Piece], *, cut: bool = False) -> None:
+        """Route the segments a reader made of the field `origin`. `cut`: the token limit ended the output."""
+        for channel, item in segments:
+            if isinstance(item, Decision):
+                self._on_marker(item, origin, out)
+            elif isinstance(item, ToolText):
+                self._stage.region(item, origin, out, cut=cut)
+            elif channel == origin:
                 self._leaking = self._leaking and origin == REASONING
-                self._outlet.send(channel, str(text), out)
-            elif isinstance(text, Decision):
-                self._on_marker(text, origin, out)
+                self._say(channel, item, out)
             elif channel == TOOL:
-                self._on_tool_text(text, origin, out)
+                self._on_tool_text(item, origin, out)
             elif self._setting.raw:
-                self._on_raw(channel, text, out)
+                self._on_raw(channel, item, out)
             else:
-                self._on_leak(channel, text, origin, out)
+                self._on_leak(channel, item, origin, out)
+
+    def _say(self, channel: str, text: str, out: list[Piece]) -> None:
+        """Text goes on in its channel; content decides whether a call before it was the answer's end."""
+        waits = channel == CONTENT and self._stage.waiting and self._stage.before_text(text, out)
+        if not waits:
+            self._outlet.send(channel, text, out)
 
     def _on_raw(self, channel: str, text: str, out: list[Piece]) -> None:
         """Raw text: the dialect's own structure is no finding (contract rule 10)."""
@@ -271,18 +312,20 @@ class Pipeline:
         if self._setting.policy.enforces(finding):
             self._moved(channel, text, out)
         else:
-            self._outlet.send(origin, text, out)
+            self._say(origin, text, out)
 
     def _moved(self, channel: str, text: str, out: list[Piece]) -> None:
         """Text in another field than it came in. A thought is not shown to a client that asked the engine for none."""
         if channel == REASONING and self._setting.unsent:
             self._tally.characters_suppressed += len(text)
         else:
-            self._outlet.send(channel, text, out)
+            self._say(channel, text, out)
 
     def _on_marker(self, decision: Decision, origin: str, out: list[Piece]) -> None:
         if decision.effect is not Effect.DROP:
             return
+        self._marked = True
+        self._closed = self._closed or decision.group is Group.THINK_CLOSE
         finding = self._findings.get(decision.group, Finding.BOUNDARY_TOKEN)
         bounds = finding is Finding.BOUNDARY_TOKEN
         if bounds and decision.group in _CHANNEL_MARKERS:
@@ -320,7 +363,7 @@ class Pipeline:
 
     # ------------------------------------------------------------------ the end
 
-    def _conclude(self, *, stopped: bool, length: bool, stop_string: bool, looped: bool) -> None:
+    def _conclude(self, *, stopped: bool, natural: bool, length: bool, stop_string: bool, looped: bool) -> None:
         said = self._outlet.said
         nothing = stopped and not said and not self._tools
         if self._reasoning and self._reasoning.replay_capped:
@@ -329,7 +372,17 @@ class Pipeline:
             self._tally.add(Finding.TRUNCATED, "flagged", where=CONTENT if said else REASONING)
         elif nothing:
             self._tally.add(Finding.EMPTY_RESPONSE, "flagged")
+            if natural and self._swallowed():
+                self._tally.add(Finding.ANSWER_IN_REASONING, "replayed", where=REASONING, rule="unclosed", done=False)
+            if natural and not (self._marked or self._outlet.thought):  # nothing came that could be repaired
+                self._tally.add(Finding.REGEN_WANTED, "flagged", rule="empty_response")
         self._outlet.count_signs(stop_string=stop_string and nothing, length=length, looped=looped)
+
+    def _swallowed(self) -> bool:
+        """Raw text: one thought, opened by a marker, is all there is: its closer may have been lost (vLLM #51679)."""
+        reader = self._content
+        unclosed = reader is not None and reader.state in THINKING and self._outlet.bounded and not self._closed
+        return unclosed and self._setting.raw and self._setting.promotable
 
 
 def _joined(pieces: list[Piece]) -> list[Piece]:
@@ -338,8 +391,8 @@ def _joined(pieces: list[Piece]) -> list[Piece]:
         return pieces
     out: list[Piece] = []
     for channel, run in groupby(pieces, key=itemgetter(0)):
-        if channel == REPLAY:
+        if channel in (REPLAY, CALL):
             out.extend(run)
         else:
-            out.append((channel, "".join([text for _, text in run])))
+            out.append((channel, "".join([str(text) for _, text in run])))
     return out

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from gateway.limits import Limits
 from gateway.policy import Policy
 from gateway.rulebook.openings import Opening
-from gateway.streams.grammar import Grammar
+from gateway.streams.grammar import Grammar, Takes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tooling:
+    """The tools that a request declares. `schemas`: name to JSON schema. `choice`: `auto`, `none`, `required`, `named`.
+
+    `named`: the one tool that was asked for. `parallel`: several calls in one answer are allowed. `ident`: how the
+    family writes ids (`functions.{name}:{number}`), None: any. `calls_before`: calls in earlier turns. `said`: does a
+    text stand verbatim in the request?
+    """
+
+    schemas: Mapping[str, Any]
+    choice: str
+    named: str | None
+    parallel: bool
+    ident: str | None
+    calls_before: int
+    said: Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +38,8 @@ class Setting:
     thinking off. `wanted`: the client asked to see the reasoning, so a repeat of it may be suppressed. `hidden`: the
     client gets no reasoning at all. `unsent`: the request asks the engine for none. `promotable`: the dialect's
     thoughts may be the answer. `openings`: beginnings of an answer that are counted. `end_strings`: how the string that
-    the engine forces at the end of the thinking budget may arrive.
+    the engine forces at the end of the thinking budget may arrive. `unmarked`: as `gateway.rulebook.dialect.Dialect`.
+    `takes`: what is done with calls that are text. `tooling` None: the request declares no tools.
     """
 
     grammar: Grammar | None
@@ -33,3 +54,6 @@ class Setting:
     limits: Limits
     openings: tuple[Opening, ...]
     end_strings: tuple[str, ...]
+    unmarked: tuple[str, ...]
+    takes: Takes
+    tooling: Tooling | None

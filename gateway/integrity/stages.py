@@ -7,7 +7,7 @@ from collections import Counter
 from gateway.findings import Finding
 from gateway.integrity.dedup import Dedup
 from gateway.integrity.end_string import EndString
-from gateway.integrity.hold import Promotion, UnknownStart
+from gateway.integrity.hold import Promotion, UnknownStart, UnmarkedThought
 from gateway.integrity.setting import Setting
 from gateway.policy import Mode, Profile
 from gateway.streams.regions import RegionReader
@@ -21,20 +21,26 @@ def reader_of(setting: Setting, *, starts_open: bool, split: bool) -> RegionRead
         setting.grammar,
         starts_open=starts_open,
         split=split,
+        takes=setting.takes,
         header_cap=setting.limits.header,
         run_cap=setting.limits.marker_run,
         replay_cap=setting.limits.channel_text,
+        region_cap=setting.limits.tool_region,
     )
 
 
-def unknown_start_of(setting: Setting) -> UnknownStart | None:
+def unknown_start_of(setting: Setting) -> UnknownStart | UnmarkedThought | None:
     """The window before the thought, where the route promises one and the engine splits fields, and sends both."""
     policy = setting.policy
     acts = policy.enforces(Finding.REASONING_LEAK) and policy.enforces(Finding.BOUNDARY_TOKEN)
     # In observe the engine's own bytes go out, so that nothing is late; not so where something has to be hidden.
     counts = policy.profile is Profile.OBSERVE and not setting.hidden
     promised = setting.starts_open and not setting.thinking_off and not setting.unsent
-    if setting.raw or not promised or not (acts or counts):
+    if setting.raw or not (acts or counts):
+        return None
+    if setting.unmarked and setting.tooling and not promised:
+        return UnmarkedThought(setting.unmarked, cap=setting.limits.unknown_start)
+    if not promised:
         return None
     probe = reader_of(setting, starts_open=True, split=False)
     return UnknownStart(probe, cap=setting.limits.unknown_start) if probe else None

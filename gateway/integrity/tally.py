@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.findings import LEAKS, Finding
-from gateway.policy import Mode, Policy
+from gateway.policy import Mode, Policy, Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,15 @@ class Row:
 class Tally:
     """Counters of one exchange. `uninspected`: why bytes were forwarded without being read. `request`: what was changed
     in the request, by name. `withheld`: members beside a text that were taken out because they show a hidden thought,
-    by name.
+    by name. `dedup`: how comparisons with the reasoning ended (reader_spec D13). `offered`: the request declares tools.
+    `calls`: tool calls that went out, by who read them (`engine`, or `rescued` from text), and those of the engine that
+    the answer's end `cut`. `characters_suppressed`: text that was taken out, markers apart (contract rule 2).
     """
 
-    __slots__ = ("_policy", "characters_suppressed", "dedup", "events", "request", "rows", "uninspected", "withheld")
+    __slots__ = (
+        "_policy", "calls", "characters_suppressed", "dedup", "events", "offered", "request", "rows", "uninspected",
+        "withheld",
+    )  # fmt: skip
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -39,6 +44,8 @@ class Tally:
         self.dedup: Counter[str] = Counter()
         self.request: Counter[str] = Counter()
         self.withheld: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
+        self.offered = False
         self.events = 0
         self.characters_suppressed = 0
 
@@ -50,12 +57,16 @@ class Tally:
         marker: str | None = None,
         rule: str | None = None,
         where: str | None = None,
+        done: bool | None = None,
     ) -> None:
-        """Count one finding: as `would_…` where its mode is observe, not at all where it is off."""
+        """Count one finding: as `would_…` where its mode is observe, not at all where it is off.
+
+        `done`: whether it was done, where something else than the finding's mode decides that.
+        """
         mode = self._policy.mode(finding)
         if mode is not Mode.OFF:
-            done = action if mode is Mode.ENFORCE else _UNDONE[action]
-            self.rows[Row(finding, done, marker, rule, where)] += 1
+            done = mode is Mode.ENFORCE if done is None else done
+            self.rows[Row(finding, action if done else UNDONE[action], marker, rule, where)] += 1
 
     @property
     def findings(self) -> list[tuple[Row, int]]:
@@ -69,9 +80,19 @@ class Tally:
         return sorted(self.rows.items(), key=place)
 
     @property
-    def leaky(self) -> bool:
-        """True when the engine's answer leaked, repaired or not: the numerator of the leak rate."""
-        return any(row.finding in LEAKS for row in self.rows)
+    def leaky(self) -> frozenset[Finding]:
+        """How the engine's answer leaked, repaired or not: the numerators of the leak rates. Empty where it did not."""
+        return frozenset(row.finding for row in self.rows if row.finding in LEAKS)
+
+    @property
+    def delivered(self) -> frozenset[Finding]:
+        """The leaks that reached the client, because they were only observed or could not be repaired."""
+        return frozenset(row.finding for row in self.rows if row.finding in LEAKS and row.action in NOT_DONE)
+
+    @property
+    def suppressed(self) -> int:
+        """Characters that did not go out, markers apart; none in observe, where the engine's own bytes do."""
+        return 0 if self._policy.profile is Profile.OBSERVE else self.characters_suppressed
 
     def report(self) -> list[dict[str, str | int]]:
         """The `findings` list of the report. Never model text."""
@@ -90,8 +111,7 @@ class Tally:
         return ",".join(f"{finding}={count}" for finding, count in totals.items())
 
 
-# An action as it reads where it is only observed; of the last three nothing is done in any mode.
-_UNDONE: Final = {
+UNDONE: Final = {
     "moved": "would_move",
     "stripped": "would_strip",
     "promoted": "would_promote",
@@ -101,7 +121,14 @@ _UNDONE: Final = {
     "hidden": "would_hide",
     "added": "would_add",
     "emptied": "would_empty",
+    "rescued": "would_rescue",
+    "removed": "would_remove",
+    "repaired": "would_repair",
+    "left": "left",
     "flagged": "flagged",
     "kept": "kept",
     "capped": "capped",
 }
+"""An action as it reads where it is only observed; of the last four nothing is done in any mode."""
+NOT_DONE: Final = frozenset(UNDONE.values())
+"""Actions after which everything is as the engine sent it."""

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from functools import cache
+from typing import Any
 
+from gateway.events import ToolCall
+from gateway.integrity.echo import Echo
 from gateway.integrity.end_string import spellings
 from gateway.integrity.outlet import Piece
 from gateway.integrity.pipeline import Pipeline
-from gateway.integrity.setting import Setting
+from gateway.integrity.setting import Setting, Tooling
 from gateway.integrity.tally import Tally
 from gateway.limits import Limits
 from gateway.policy import Profile, policy_for
 from gateway.rulebook.compile import compile_dialect
 from gateway.rulebook.load import load_rulebook
 from gateway.rulebook.openings import Opening
-from gateway.streams.grammar import Grammar
+from gateway.streams.grammar import Grammar, Takes
+from tests.support.tagged import NOTHING, TAGGED
 
 LIMITS = Limits()
 R, C = "reasoning", "content"
@@ -23,7 +28,9 @@ R, C = "reasoning", "content"
 
 @cache
 def grammar(name: str) -> Grammar | None:
-    """The grammar of a shipped dialect; None for `none`."""
+    """The grammar of a shipped dialect, or of `tests.support.tagged`; None for `none`."""
+    if name == TAGGED.name:
+        return compile_dialect(TAGGED)
     found = load_rulebook().resolve(name, engine="vllm").dialect
     return compile_dialect(found) if found else None
 
@@ -41,7 +48,10 @@ def setting(
     promotable: bool = True,
     openings: tuple[Opening, ...] = (),
     end_string: str | None = None,
+    unmarked: tuple[str, ...] = (),
     limits: Limits = LIMITS,
+    takes: Takes = NOTHING,
+    tooling: Tooling | None = None,
     **policy: object,
 ) -> Setting:
     """A setting; `policy` goes over the defaults of the profile."""
@@ -58,6 +68,32 @@ def setting(
         limits=limits,
         openings=openings,
         end_strings=spellings(end_string, ["</think>"]),
+        unmarked=unmarked,
+        takes=takes,
+        tooling=tooling,
+    )
+
+
+def tooling(
+    *names: str,
+    schemas: Mapping[str, Any] | None = None,
+    choice: str = "auto",
+    named: str | None = None,
+    parallel: bool = True,
+    ident: str | None = None,
+    calls_before: int = 0,
+    request: object = None,
+) -> Tooling:
+    """The tools of a request: `names` without a schema, and those in `schemas`. `request`: its body."""
+    declared: dict[str, Any] = {**{name: {} for name in names}, **(schemas or {})}
+    return Tooling(
+        schemas=declared,
+        choice=choice,
+        named=named,
+        parallel=parallel,
+        ident=ident,
+        calls_before=calls_before,
+        said=Echo(json.dumps(request or {}).encode()).said,
     )
 
 
@@ -94,6 +130,11 @@ class Run:
         return self._text(R), self._text(C, "replay")
 
     @property
+    def calls(self) -> list[tuple[str, str]]:
+        """Name and arguments of the calls that were made."""
+        return [(item.name, item.arguments) for _, item in self.sent if isinstance(item, ToolCall)]
+
+    @property
     def counted(self) -> dict[str, int]:
         """`finding/action` to its count."""
         counts: dict[str, int] = {}
@@ -103,4 +144,4 @@ class Run:
         return counts
 
     def _text(self, *channels: str) -> str:
-        return "".join([text for channel, text in self.sent if channel in channels])
+        return "".join([str(text) for channel, text in self.sent if channel in channels])

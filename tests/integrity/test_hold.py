@@ -1,4 +1,4 @@
-"""The two small holds (contract rules 4 and 8): what they keep, until when, and that they give back what they took."""
+"""The small holds (contract rules 4 and 8): what they keep, until when, and that they give back what they took."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.events import CONTENT, REASONING, Segment
-from gateway.integrity.hold import Promotion, UnknownStart
+from gateway.integrity.hold import Promotion, UnknownStart, UnmarkedThought
 from gateway.integrity.stages import reader_of
 from tests.integrity.settings import setting
+from tests.support.tagged import EVERYTHING
 
 
 def start(name: str = "think", *, cap: int) -> UnknownStart:
@@ -106,6 +107,27 @@ def test_the_thought_is_left_at_the_same_character_at_every_cut(name: str, text:
     assert window.on is not leaves
 
 
+@pytest.mark.parametrize(
+    ("text", "leaves"),
+    [
+        ('a<|call|>{"name": "f"} so', True),
+        ('a<tool_call>{"name": "f"}</tool_call>', False),  # a candidate in a thought ends none
+        ("a<|call|>no", True),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 3, 64])
+def test_a_held_call_leaves_the_thought_where_its_opener_ends_one(text: str, leaves: bool, size: int) -> None:
+    probe = reader_of(setting("tagged", takes=EVERYTHING), starts_open=True, split=False)
+    assert probe
+    window = UnknownStart(probe, cap=200)
+    for at in range(0, len(text), size):
+        segments, _ = window.take(text[at : at + size])
+        if segments:
+            assert text_of(segments, REASONING) == "a"
+            break
+    assert window.on is not leaves
+
+
 @given(st.lists(st.text(alphabet="ab\n<>", min_size=1)), st.integers(min_value=0, max_value=12))
 def test_without_a_closer_the_window_gives_back_exactly_what_it_took(texts: list[str], cap: int) -> None:
     window = start(cap=cap)
@@ -154,3 +176,45 @@ def test_a_hold_waits_from_the_first_text_to_the_decision() -> None:
     promotion.release()
     window.release()
     assert (promotion.waiting, window.waiting) == (False, False)
+
+
+# ---------------------------------------------------------------------- a thought without markers
+
+
+LABELS = ("thought\n", "think\n")
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 64])
+def test_a_thought_without_its_markers_is_held_until_the_engines_own_call_comes(size: int) -> None:
+    window = UnmarkedThought(LABELS, cap=40)
+    for at in range(0, 20, size):
+        assert window.take("thought\nI look it up"[at : at + size]) == (None, "")
+    assert (window.on, window.waiting, window.thought) == (True, True, "I look it up")
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 64])
+@pytest.mark.parametrize("text", ["thoughts are free", "Thought\nx", "thi", "thought\n" + "x" * 33, "x"])
+def test_what_is_no_such_thought_or_too_long_a_one_comes_back_as_it_was(text: str, size: int) -> None:
+    window = UnmarkedThought(LABELS, cap=40)
+    out = ""
+    for at in range(0, len(text), size):
+        piece = text[at : at + size]
+        out += window.take(piece)[1] if window.on else piece
+        assert window.on or not window.waiting
+    assert window.on is (text == "thi")
+    segments, rest = window.settle(length=False)
+    assert (segments, out + rest, window.on) == (None, text, False)
+
+
+@pytest.mark.parametrize("length", [True, False])
+def test_without_a_call_it_was_content_however_it_ended(length: bool) -> None:
+    window = UnmarkedThought(LABELS, cap=40)
+    window.take("think\nso")
+    assert (window.settle(length=length), window.on, window.waiting) == ((None, "think\nso"), False, False)
+
+
+def test_a_label_alone_is_no_thought() -> None:
+    window = UnmarkedThought(LABELS, cap=40)
+    assert (window.waiting, window.thought) == (False, "")
+    window.take("thought")
+    assert (window.waiting, window.thought) == (True, "")

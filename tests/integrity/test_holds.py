@@ -7,7 +7,7 @@ import dataclasses
 from gateway.integrity.holds import HOLDS, Hold
 from gateway.limits import Limits
 
-RULE_8 = {"marker", "dedup", "promote", "unknown_start"}  # of contract rule 8, what this version does
+RULE_8 = {"marker", "tool_region", "dedup", "promote", "unknown_start"}  # of contract rule 8, what this version does
 FORMS_OF_A_MARKER = {"header", "quoted_end", "end_string"}  # which need more text to be told
 
 

@@ -24,4 +24,20 @@ from tests.integrity.settings import grammar
 def test_a_stop_string_breaks_a_rule_when_it_is_sure_to_fire_in_the_thought(
     stops: tuple[str, ...], dialect: str, rules: list[str]
 ) -> None:
-    assert list(lint(stops, grammar(dialect))) == rules
+    assert list(lint(stops, grammar(dialect), desync=None)) == rules
+
+
+@pytest.mark.parametrize(
+    ("stops", "desync", "rules"),
+    [
+        (("####",), "deepseek_r1", ["stop_desync:deepseek_r1"]),
+        (("#", "ab"), "kimi_k3", ["stop_desync:kimi_k3"]),
+        (("#",), "deepseek_r1", []),  # B = longest stop string - 1
+        ((), "deepseek_r1", []),
+        (("####",), None, []),
+    ],
+)
+def test_a_stop_string_that_makes_the_engine_keep_text_back_breaks_the_rule_of_its_parser(
+    stops: tuple[str, ...], desync: str | None, rules: list[str]
+) -> None:
+    assert list(lint(stops, grammar("think"), desync=desync)) == rules

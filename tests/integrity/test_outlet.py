@@ -171,3 +171,14 @@ def test_no_more_text_is_kept_than_declared(channel: str) -> None:
     noted = said.outlet._reasoning if channel == REASONING else said.outlet._content
     assert len(noted.pieces) <= FOLD_EVERY // 4 + 1
     assert noted.tail == "cdabcdabcd"
+
+
+# ---------------------------------------------------------------------- what was said
+
+
+@pytest.mark.parametrize(
+    ("pieces", "thought"),
+    [((), False), (((R, " \n"),), False), (((R, "\n"), (R, "a")), True), (((C, "a"),), False)],
+)
+def test_white_space_alone_is_no_thought(pieces: tuple[Piece, ...], thought: bool) -> None:
+    assert Said().send(*pieces).outlet.thought is thought

@@ -13,7 +13,8 @@ from gateway.limits import Limits
 from gateway.policy import Dedup, Mode, Profile
 from gateway.rulebook.compile import compile_dialect
 from gateway.rulebook.dialect import Dialect, Header, HeaderRule, Kind, Target, Thought
-from tests.integrity.settings import C, R, Run, setting
+from tests.integrity.settings import C, R, Run, setting, tooling
+from tests.support.tagged import EVERYTHING, WATCHED
 
 OBSERVE, REPAIR = Profile.OBSERVE, Profile.REPAIR
 RE, TE, ME = "<|close|>response<|sep|>", "<|close|>think<|sep|>", "<|close|>message<|sep|>"  # reader_spec, K3 spelling
@@ -364,7 +365,9 @@ def test_nothing_waits_for_a_thought_that_could_not_be_moved(given: dict[str, An
         ([("", "a")], "stop", {}),
         ([("r", "")], "stop", {"empty_response/flagged": 1}),
         ([("r", ""), ("", "\n")], "stop", {"empty_response/flagged": 1}),
-        ([], "stop", {"empty_response/flagged": 1}),
+        ([("<think>", "")], "stop", {"boundary_token/stripped": 1, "empty_response/flagged": 1}),
+        ([("", "<|im_end|>")], "stop", {"special_token/stripped": 1, "empty_response/flagged": 1}),
+        ([], "tool_calls", {"empty_response/flagged": 1}),
         ([], "content_filter", {}),
         ([("r", "")], "length", {"truncated/flagged": 1}),
     ],
@@ -373,6 +376,55 @@ def test_an_answer_that_says_nothing_is_flagged(
     deltas: list[tuple[str, str]], finish: str, counted: dict[str, int]
 ) -> None:
     assert run(setting(), *deltas, finish=finish).counted == counted
+
+
+@pytest.mark.parametrize("given", [setting(), setting("none"), setting(profile=OBSERVE), setting(raw=True)])
+@pytest.mark.parametrize("deltas", [[], [("", "")], [("", "\n")], [(" ", ""), ("", "\n\n")]])
+def test_an_answer_of_which_nothing_came_asks_for_another_one(given: Setting, deltas: list[tuple[str, str]]) -> None:
+    deltas = [(reasoning, content) for reasoning, content in deltas if content or not given.raw]
+    done = run(given, *deltas)
+    assert done.counted == {"empty_response/flagged": 1, "regen_wanted/flagged": 1}
+    (row,) = [row for row, _ in done.tally.findings if row.finding == "regen_wanted"]
+    assert row.rule == "empty_response"
+
+
+EMPTY = {"empty_response/flagged": 1}
+SWALLOWED = {"answer_in_reasoning/would_replay": 1, **EMPTY}
+
+
+@pytest.mark.parametrize(
+    ("given", "text", "counted"),
+    [
+        (setting(raw=True), "<think>I think. It is 4.", SWALLOWED),
+        (setting(raw=True, starts_open=True), "<think>I think. It is 4.", SWALLOWED),
+        (setting("gemma4", raw=True), "<|channel>thought\nI think. It is 4.", SWALLOWED),
+        (setting(raw=True, profile=OBSERVE), "<think>I think. It is 4.", SWALLOWED),
+        (setting(raw=True, starts_open=True), "I think. It is 4.", EMPTY),
+        (setting(raw=True), "<think>I think.</think>", EMPTY),
+        (setting(raw=True), "<think>I think.</think>\n<think>I think.", EMPTY),  # MUL-05
+        (setting(raw=True), "<think>I think.</think>4<think>", {}),
+        (setting("harmony", raw=True, promotable=False), "<|channel|>analysis<|message|>I think.", EMPTY),
+        (setting(), "<think>I think. It is 4.", {"boundary_token/stripped": 1, "reasoning_leak/moved": 1, **EMPTY}),
+        (setting("none", raw=True), " ", {**EMPTY, "regen_wanted/flagged": 1}),
+    ],
+)
+def test_a_thought_that_a_marker_opened_and_none_closed_may_hold_the_answer(
+    given: Setting, text: str, counted: dict[str, int]
+) -> None:  # vLLM 0.28, #51679: the tool parser swallows the closer
+    done = run(given, ("", text))
+    assert done.counted == counted
+    rules = [row.rule for row, _ in done.tally.findings if row.finding == "answer_in_reasoning"]
+    assert rules == (["unclosed"] if counted is SWALLOWED else [])
+
+
+@pytest.mark.parametrize(("finish", "stop_string"), [("length", False), ("stop", True)])
+def test_a_thought_that_was_cut_holds_no_answer(finish: str, stop_string: bool) -> None:
+    done = Run(setting(raw=True)).push(("", "<think>I think.")).finish(finish, stop_string=stop_string)
+    assert "answer_in_reasoning/would_replay" not in done.counted
+
+
+def test_nothing_is_asked_again_where_a_stop_string_of_the_request_ended_the_answer() -> None:
+    assert Run(setting()).finish(stop_string=True).counted == {"empty_response/flagged": 1}
 
 
 def test_a_cut_says_where_it_was() -> None:
@@ -479,10 +531,12 @@ TURNS = Dialect(
     aliases={},
     thoughts=(Thought(open=("<think>",), close=("</think>",)),),
     end_of_turn=("<|im_end|>",),
-    header=Header(
-        open=("<|im_start|>",),
-        close="\n",
-        rules=(HeaderRule(text="assistant", to=Target.ANSWER), HeaderRule(text="user", to=Target.FOREIGN)),
+    headers=(
+        Header(
+            open=("<|im_start|>",),
+            close="\n",
+            rules=(HeaderRule(text="assistant", to=Target.ANSWER), HeaderRule(text="user", to=Target.FOREIGN)),
+        ),
     ),
 )
 
@@ -546,6 +600,8 @@ def test_an_end_string_with_its_closer_at_the_head_of_the_content_is_no_text() -
         (setting(), ("t <", ""), None),
         (setting(wanted=True), ("t", "t"), "dedup"),
         (setting(thinking_off=True), ("t", ""), "promote"),
+        (setting(), ("", "a </think>"), "quoted_end"),
+        (setting("harmony"), ("", "<|channel|>fin"), "header"),
         (setting("none"), ("t", "a"), None),
         (setting(end_string="Time"), ("Ti", ""), "end_string"),
     ],
@@ -554,10 +610,72 @@ def test_why_something_waits_is_a_cause_of_the_declared_holds(
     given: Setting, delta: tuple[str, str], cause: str | None
 ) -> None:
     pipeline = Run(given).push(delta).pipeline
-    assert pipeline.holding == (cause or ("marker" if "<" in "".join(delta) else None))
+    assert pipeline.holding == (cause or ("marker" if delta[0].endswith("<") or delta[1].endswith("<") else None))
 
 
 def test_long_answers_are_noted_in_bounded_memory() -> None:
     deltas = [("word ", "")] * 1000 + [("", "other ")] * 1000
     done = Run(setting(limits=Limits(repetition=100))).push(*deltas).finish("length")
     assert done.counted["degenerate/flagged"] == 1
+
+
+# ---------------------------------------------------------------------- calls that are text: more in `test_tools.py`
+
+
+CALL_TEXT = '<tool_call>{"name": "f", "arguments": {"a": "x"}}</tool_call>'
+
+
+def test_a_call_left_as_text_waits_and_what_follows_decides() -> None:
+    given = setting("tagged", takes=EVERYTHING, tooling=tooling("f"))
+    done = Run(given).push(("", "So:\n"), ("", CALL_TEXT), ("", "\n"))
+    assert (done.said, done.pipeline.holding) == (("", "So:\n"), "tool_region")
+    assert done.push(("", "on")).said == ("", f"So:\n{CALL_TEXT}\non")
+    assert (done.pipeline.holding, done.finish().calls) == (None, [])
+    assert run(given, ("", f"So:\n{CALL_TEXT}\n")).calls == [("f", '{"a": "x"}')]
+
+
+def test_the_engines_own_call_takes_the_place_of_the_one_left_as_text() -> None:
+    done = Run(setting("tagged", takes=EVERYTHING, tooling=tooling("f"))).push(("", CALL_TEXT))
+    done.take(done.pipeline.tool_call())
+    done.pipeline.engine_call("f", '{"a": "x"}')
+    assert (done.finish("tool_calls").calls, done.said) == ([], ("", ""))
+
+
+def test_a_call_that_went_out_while_it_was_read_and_broke_is_told() -> None:
+    done = Run(setting("tagged", raw=True, takes=replace(EVERYTHING, early=True), tooling=tooling("f")))
+    done.push(("", '<tool_call>{"name": "f", "arguments": {"a": '))
+    assert not done.pipeline.call_broken
+    assert done.push(("", "]}}")).pipeline.call_broken
+
+
+UNMARKED = {"unmarked": ("thought\n",), "tooling": tooling("f")}
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "counted"),
+    [
+        ({}, ("I look.", ""), {"reasoning_leak/moved": 1}),
+        ({"profile": OBSERVE}, ("", "thought\nI look."), {"reasoning_leak/would_move": 1}),
+    ],
+)
+def test_content_that_the_engines_call_ends_was_the_thought_that_lost_its_markers(
+    given: dict[str, Any], said: tuple[str, str], counted: dict[str, int]
+) -> None:
+    done = Run(setting("gemma4", **UNMARKED, **given)).push(("", "thought\nI l"), ("", "ook."))
+    assert (done.said, done.pipeline.holding) == (("", ""), "unknown_start")
+    done.take(done.pipeline.tool_call()).push(("", "After."))
+    assert done.finish("tool_calls").said == (said[0], f"{said[1]}After.")
+    assert done.counted == counted
+
+
+@pytest.mark.parametrize("text", ["thought\nI look.", "thoughts", "Sure."])
+def test_without_a_call_of_the_engine_it_is_content(text: str) -> None:
+    done = run(setting("gemma4", **UNMARKED), ("", text[:6]), ("", text[6:]))
+    assert (done.said, done.counted) == (("", text), {})
+    called = Run(setting("gemma4", **UNMARKED)).push(("", text.removeprefix("thought\n")))
+    assert called.take(called.pipeline.tool_call()).said == ("", text.removeprefix("thought\n"))
+
+
+def test_markup_that_is_only_watched_goes_out_where_it_stands() -> None:
+    done = run(setting("tagged", takes=WATCHED, tooling=tooling("f")), ("", f"So:\n{CALL_TEXT}"))
+    assert (done.said, done.counted) == (("", f"So:\n{CALL_TEXT}"), {"tool_rescued/would_rescue": 1})

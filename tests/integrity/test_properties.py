@@ -13,12 +13,15 @@ from gateway.integrity.setting import Setting
 from gateway.limits import Limits
 from gateway.policy import Profile, policy_for
 from gateway.rulebook.compile import compile_dialect
-from tests.integrity.settings import LIMITS, Run
+from gateway.streams.grammar import Take, Takes
+from tests.integrity.settings import LIMITS, Run, tooling
 from tests.support.atoms import dialects, texts
 
 DIALECTS = dialects()
 FINISH = st.sampled_from(["stop", "length", "tool_calls", "content_filter"])
-TIGHT = Limits(promote=7, unknown_start=9, dedup=11, channel_text=13)
+TAKES = [Takes(), *(Takes(content=take, control=take, thought=take) for take in (Take.WATCH, Take.HOLD))]
+TOOLING = [None, tooling("not_in_any_answer"), tooling("f", choice="none")]
+TIGHT = Limits(promote=7, unknown_start=9, dedup=11, channel_text=13, tool_region=17)
 
 
 @st.composite
@@ -45,6 +48,9 @@ def settings(draw: st.DrawFn, name: str, profile: Profile) -> Setting:
         limits=draw(st.sampled_from([LIMITS, TIGHT])),
         openings=(),
         end_strings=(),
+        unmarked=(),
+        takes=draw(st.sampled_from(TAKES[:2] if profile is Profile.OBSERVE else TAKES)),
+        tooling=draw(st.sampled_from(TOOLING)),
         **flags,
     )
 
@@ -78,7 +84,7 @@ def test_observe_sends_what_came_in_each_field(
     run = finished(data.draw(settings(name, Profile.OBSERVE)), deltas, finish, calls=calls)
     assert run.said == ("".join([reasoning for reasoning, _ in deltas]), "".join([content for _, content in deltas]))
     assert run.tally.characters_suppressed == 0
-    flags = ("flagged", "kept", "capped")
+    flags = ("flagged", "kept", "capped", "left")
     assert not [row for row in run.tally.rows if not row.action.startswith("would_") and row.action not in flags]
 
 
@@ -102,7 +108,7 @@ def test_text_without_a_marker_is_never_made_again(name: str) -> None:
     run = Run(Setting(
         grammar=compile_dialect(DIALECTS[name]), raw=False, starts_open=False, thinking_off=False, wanted=False,
         hidden=False, unsent=False, promotable=True, policy=policy_for(Profile.FULL), limits=LIMITS, openings=(),
-        end_strings=(),
+        end_strings=(), unmarked=(), takes=TAKES[-1], tooling=None,
     ))  # fmt: skip
     deltas = [("So", ""), (" I add", ""), ("", "Ok"), ("", ": 4."), ("", "\n\nDone.")]
     assert [run.pipeline.push(*delta) for delta in deltas] == [None] * len(deltas)

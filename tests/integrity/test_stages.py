@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from gateway.events import CONTENT, REASONING
+from gateway.integrity.hold import UnknownStart, UnmarkedThought
 from gateway.integrity.stages import dedup_of, end_string_of, promotion_of, reader_of, suppressible, unknown_start_of
 from gateway.limits import Limits
 from gateway.policy import Dedup, Mode, Profile
-from tests.integrity.settings import setting
+from tests.integrity.settings import setting, tooling
 
 OBSERVE = Profile.OBSERVE
 OFF, SEEN = Mode.OFF, Mode.OBSERVE
@@ -29,6 +30,23 @@ def test_a_reader_starts_where_it_is_told() -> None:
         reader = reader_of(setting(), starts_open=starts_open, split=False)
         assert reader is not None
         assert reader.feed("text") == [(channel, "text")]
+
+
+@pytest.mark.parametrize(
+    ("given", "window"),
+    [
+        ({"tooling": tooling("f")}, UnmarkedThought),
+        ({}, type(None)),  # no call of the engine's own can come
+        ({"tooling": tooling("f"), "raw": True}, type(None)),
+        ({"tooling": tooling("f"), "starts_open": True}, UnknownStart),
+        ({"tooling": tooling("f"), "starts_open": True, "thinking_off": True}, UnmarkedThought),
+        ({"tooling": tooling("f"), "findings": {"reasoning_leak": OFF}}, type(None)),
+    ],
+)
+def test_a_thought_that_has_lost_its_markers_is_looked_for_where_the_engine_may_call(
+    given: dict[str, Any], window: type
+) -> None:
+    assert isinstance(unknown_start_of(setting("gemma4", unmarked=("thought\n",), **given)), window)
 
 
 def test_without_a_grammar_there_is_no_reader_and_no_window() -> None:

@@ -36,6 +36,23 @@ def test_an_action_is_counted_as_what_was_done_or_would_have_been(
 
 
 @pytest.mark.parametrize(
+    ("profile", "mode", "done", "action"),
+    [
+        (Profile.FULL, Mode.OBSERVE, True, "removed"),  # its mode is of what is malformed, but a cut call goes
+        (Profile.FULL, Mode.ENFORCE, False, "would_remove"),
+        (Profile.FULL, Mode.OFF, True, None),
+        (Profile.OBSERVE, Mode.ENFORCE, False, "would_remove"),
+    ],
+)
+def test_where_something_else_than_the_mode_decides_it_is_told(
+    profile: Profile, mode: Mode, done: bool, action: str | None
+) -> None:
+    counted = tally(profile, tool_markup_leak=mode)
+    counted.add(Finding.TOOL_MARKUP_LEAK, "removed", done=done)
+    assert [row.action for row in counted.rows] == ([action] if action else [])
+
+
+@pytest.mark.parametrize(
     ("action", "undone"),
     [
         ("moved", "would_move"),
@@ -47,6 +64,10 @@ def test_an_action_is_counted_as_what_was_done_or_would_have_been(
         ("hidden", "would_hide"),
         ("added", "would_add"),
         ("emptied", "would_empty"),
+        ("rescued", "would_rescue"),
+        ("removed", "would_remove"),
+        ("repaired", "would_repair"),
+        ("left", "left"),
     ],
 )
 def test_what_is_not_done_has_the_base_form_of_its_action(action: str, undone: str) -> None:
@@ -90,9 +111,25 @@ def test_the_header_has_one_count_a_finding() -> None:
 @pytest.mark.parametrize("profile", [Profile.FULL, Profile.OBSERVE])
 def test_an_answer_is_leaky_whether_it_was_repaired_or_not(profile: Profile, finding: Finding, leaky: bool) -> None:
     counted = tally(profile)
-    assert not counted.leaky
-    counted.add(finding, "moved")
-    assert counted.leaky is leaky
+    assert counted.leaky == set()
+    counted.add(finding, "moved", where="content")
+    counted.add(finding, "moved", where="reasoning")
+    assert counted.leaky == ({finding} if leaky else set())
+    assert counted.delivered == ({finding} if leaky and profile is Profile.OBSERVE else set())
+
+
+@pytest.mark.parametrize(("action", "delivered"), [("moved", False), ("kept", True), ("capped", True)])
+def test_a_leak_about_which_nothing_could_be_done_reached_the_client(action: str, delivered: bool) -> None:
+    counted = tally()
+    counted.add(Finding.REASONING_LEAK, action)
+    assert bool(counted.delivered) is delivered
+
+
+@pytest.mark.parametrize(("profile", "suppressed"), [(Profile.REPAIR, 5), (Profile.OBSERVE, 0)])
+def test_nothing_is_suppressed_where_the_engines_own_bytes_go_out(profile: Profile, suppressed: int) -> None:
+    counted = tally(profile)
+    counted.characters_suppressed += 5
+    assert counted.suppressed == suppressed
 
 
 def test_findings_come_with_their_counts() -> None:

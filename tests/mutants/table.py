@@ -13,6 +13,10 @@ MARKERS = "tests/streams/test_markers.py"
 DEDUP = "tests/integrity/test_dedup.py"
 ENDPOINTS = "tests/properties/test_endpoints.py"
 WORK = "tests/properties/test_work.py"
+VERDICTS = "tests/streams/test_verdicts.py"
+REGION = "tests/streams/calls/test_region.py"
+TOOLS = "tests/integrity/test_tools.py"
+TOOLING = "tests/exchange/test_tooling.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +30,15 @@ class Mutant:
     tests: str
 
 
+ENTERS = "            return\n        if state is not None:\n            self._enter(state, index)\n"
+REPLAYS = "if rule.group is Group.{} and self._state in THINKING:\n                self._replay(out)\n"
+
 READER = (
     Mutant(
         "a cut channel is replayed",
         "streams/regions.py",
-        "if self._state in _THINKING and stopped:",
-        "if self._state in _THINKING:",
+        "if self._state in THINKING and stopped:",
+        "if self._state in THINKING:",
         TABLE,
     ),
     Mutant(
@@ -44,22 +51,26 @@ READER = (
     Mutant(
         "a channel that ended at the think closer is replayed",
         "streams/regions.py",
-        "if state is State.TOOLS and self._state in _THINKING:",
-        "if (state is State.TOOLS or group is Group.THINK_CLOSE) and self._state in _THINKING:",
+        ENTERS,
+        ENTERS.replace(
+            "            self._enter", f"            {REPLAYS.format('THINK_CLOSE')}            self._enter"
+        ),
         TABLE,
     ),
     Mutant(
         "a channel that ended at the answer's opener is replayed",
         "streams/regions.py",
-        "if state is State.TOOLS and self._state in _THINKING:",
-        "if (state is State.TOOLS or group is Group.ANSWER_OPEN) and self._state in _THINKING:",
+        ENTERS,
+        ENTERS.replace(
+            "            self._enter", f"            {REPLAYS.format('ANSWER_OPEN')}            self._enter"
+        ),
         TABLE,
     ),
     Mutant(
         "the exit to the tools needs a stop",
         "streams/regions.py",
-        "if state is State.TOOLS and self._state in _THINKING:",
-        "if state is State.TOOLS and self._state in _THINKING and self._stopped:",
+        "            if self._state in THINKING:\n                self._replay(out)\n",
+        "            if self._state in THINKING and self._stopped:\n                self._replay(out)\n",
         TABLE,
     ),
     Mutant(
@@ -92,7 +103,7 @@ READER = (
     ),
     Mutant(
         "an answer closer behind white space does not count",
-        "streams/regions.py",
+        "streams/verdicts.py",
         "            self._noted = True\n",
         '            self._noted = not "".join(self._kept)[-1:].isspace()\n',
         TABLE,
@@ -106,14 +117,14 @@ READER = (
     ),
     Mutant(
         "the opener of the tools is dropped at the start of the output",
-        "streams/regions.py",
+        "streams/verdicts.py",
         'return Effect.FORWARD, "opens a tool region", State.TOOLS, rule.index',
         "return (Effect.DROP if self._pristine else Effect.FORWARD), '', State.TOOLS, rule.index",
         TABLE,
     ),
     Mutant(
         "dropped framing ends the start of the output",
-        "streams/regions.py",
+        "streams/verdicts.py",
         '        return self._unless_mentioned((Effect.DROP, "framing", None, ANY), text, end, final)\n',
         "        self._pristine = False\n"
         '        return self._unless_mentioned((Effect.DROP, "framing", None, ANY), text, end, final)\n',
@@ -122,8 +133,8 @@ READER = (
     Mutant(
         "released white space does not end the start of the output",
         "streams/regions.py",
-        "        self._pristine = False\n        blank = text.isspace()\n",
-        "        blank = text.isspace()\n        self._pristine = self._pristine and blank\n",
+        "        out.append((_CHANNEL[state], text))\n        self._pristine = False\n",
+        "        out.append((_CHANNEL[state], text))\n        self._pristine = self._pristine and blank\n",
         TABLE,
     ),
     Mutant(
@@ -159,13 +170,6 @@ READER = (
         "streams/regions.py",
         "self._noted, self._kept_size, self.replay_capped = False, 0, False",
         "self._kept_size, self.replay_capped = 0, False",
-        TABLE,
-    ),
-    Mutant(
-        "framing is live inside an argument",
-        "rulebook/compile.py",
-        "plans[State.ARGUMENT, index] = Plan(closer)",
-        "plans[State.ARGUMENT, index] = Plan(closer | dict(_in_region(region, index)))",
         TABLE,
     ),
 )
@@ -214,18 +218,18 @@ FOUND = (
         "streams/regions.py",
         "        self._pristine = self._pristine and state is State.START\n",
         "",
-        REGIONS,
+        VERDICTS,
     ),
     Mutant(
         "a run of closers is looked through to its end",
-        "streams/regions.py",
-        "            if at - end >= self._run_cap:\n                return False\n            if text[at].isspace()",
+        "streams/lookahead.py",
+        "            if at - end >= self._cap:\n                return False\n            if text[at].isspace()",
         "            if text[at].isspace()",
         WORK,
     ),
     Mutant(
         "a header is looked for in the whole rest",
-        "streams/regions.py",
+        "streams/verdicts.py",
         "words = text[end : close if close >= 0 else limit]",
         "words = text[end : close if close >= 0 else None]",
         WORK,
@@ -319,4 +323,216 @@ REPEATS = (
     ),
 )
 
-MUTANTS = (*READER, *SCANNER, *FOUND, *REPEATS)
+QUOTED = """{}:
+            return Effect.TEXT, "quoted", None, ANY
+        if self._failed"""
+
+# Rules of contract rule 5 that keep a text from becoming a call, and a call from getting lost.
+CALLS = (
+    Mutant(
+        "a call counts although text follows it",
+        "integrity/tools.py",
+        '        self._behind = False\n        self._left(out, rule="not_last")\n',
+        "        self._behind = False\n",
+        TOOLS,
+    ),
+    Mutant(
+        "nobody asks whether the request says the same",
+        "integrity/tools.py",
+        "if any(map(tooling.said, _verbatim(found, whole))):",
+        "if False:",
+        TOOLS,
+    ),
+    Mutant(
+        "only a whole region is compared with the request",
+        "integrity/tools.py",
+        "        yield from (body for call in calls if",
+        "        yield from (body for call in () if",
+        TOOLS,
+    ),
+    Mutant(
+        "a name need not be declared",
+        "integrity/tools.py",
+        "return name if name in tooling.schemas and not denied and not other else None",
+        "return name if not denied and not other else None",
+        TOOLS,
+    ),
+    Mutant(
+        "a denied tool is called",
+        "integrity/tools.py",
+        "return name if name in tooling.schemas and not denied and not other else None",
+        "return name if name in tooling.schemas and not other else None",
+        TOOLS,
+    ),
+    Mutant(
+        "another tool than the named one is called",
+        "integrity/tools.py",
+        "return name if name in tooling.schemas and not denied and not other else None",
+        "return name if name in tooling.schemas and not denied else None",
+        TOOLS,
+    ),
+    Mutant(
+        "a cut call is made",
+        "integrity/tools.py",
+        "whole = [call for call in found.calls if call.closed]",
+        "whole = list(found.calls)",
+        TOOLS,
+    ),
+    Mutant(
+        "tool_choice none is ignored",
+        "integrity/tools.py",
+        'if tooling is None or tooling.choice == "none":',
+        "if tooling is None:",
+        TOOLS,
+    ),
+    Mutant(
+        "several calls are made where one may be",
+        "integrity/tools.py",
+        "        if tooling.parallel:\n            return None\n",
+        "        return None\n",
+        TOOLS,
+    ),
+    Mutant(
+        "the engine's own call is made twice",
+        "integrity/tools.py",
+        "if (each.name, _value(each.arguments.text)) != told]",
+        "if each]",
+        TOOLS,
+    ),
+    Mutant(
+        "what is held for the end of the answer has no cap",
+        "integrity/tools.py",
+        "if self._size > self._setting.limits.tool_region:",
+        "if False:",
+        TOOLS,
+    ),
+    Mutant(
+        "an answer that was stopped from outside makes calls",
+        "integrity/tools.py",
+        '        if not ended:\n            self._left(out, rule="broken_off")\n',
+        "",
+        TOOLS,
+    ),
+    Mutant(
+        "the rest of a call goes out with every piece behind it",
+        "integrity/tools.py",
+        "            elif not live.over:\n",
+        "            else:\n",
+        TOOLS,
+    ),
+    Mutant(
+        "a call that went out is text as well",
+        "integrity/tools.py",
+        "if grown and not calls:",
+        "if grown and not found.calls:",
+        TOOLS,
+    ),
+    Mutant(
+        "a candidate in a thought counts although text follows it",
+        "streams/regions.py",
+        "        if self._parked:\n            if blank:\n",
+        "        if self._parked:\n            if text:\n",
+        REGIONS,
+    ),
+    Mutant(
+        "a candidate in a thought counts although the thought ends",
+        "streams/regions.py",
+        "            self._unpark(out)\n            self._unwatch()\n        out.append((MARKER,",
+        "            self._unwatch()\n        out.append((MARKER,",
+        REGIONS,
+    ),
+    Mutant(
+        "a candidate in a thought counts although the output was cut",
+        "streams/regions.py",
+        "        if stopped:\n            parked, self._parked",
+        "        if True:\n            parked, self._parked",
+        REGIONS,
+    ),
+    Mutant(
+        "a region's closer is live inside a value",
+        "streams/calls/region.py",
+        "                at = body.read(text, at, final=final)\n",
+        "                ends = [text.find(end, at) for end in self._until if end in text[at:]]\n"
+        "                at = body.read(text[: min(ends, default=len(text))], at, final=final or bool(ends))\n",
+        REGION,
+    ),
+    Mutant(
+        "the cap of a region is one character less",
+        "streams/regions.py",
+        "capped = len(text) - at > self._region_cap - region.size",
+        "capped = len(text) - at >= self._region_cap - region.size",
+        REGIONS,
+    ),
+    Mutant(
+        "calls that may end a thought have no cap",
+        "streams/regions.py",
+        "if self._parked_size > self._region_cap:",
+        "if False:",
+        REGIONS,
+    ),
+    Mutant(
+        "regions that were none are not counted",
+        "streams/regions.py",
+        "        self._failed += 1\n",
+        "",
+        VERDICTS,
+    ),
+    Mutant(
+        "what may join a body is looked for behind any white space",
+        "streams/calls/region.py",
+        "        near = at - start <= GAP and (not found or behind - found <= GAP)\n",
+        "        near = True\n",
+        REGION,
+    ),
+    Mutant(
+        "what is no call is read on behind a good one to no closer",
+        "streams/calls/region.py",
+        "                self.rest = True\n                return self._skip(text, at, final=final)\n",
+        "                self.rest = True\n                return at\n",
+        REGION,
+    ),
+    Mutant(
+        "a quoted call is one",
+        "streams/verdicts.py",
+        QUOTED.format("(self._quoting.quoted or self._quoting.cited)"),
+        QUOTED.format("self._quoting.cited"),
+        VERDICTS,
+    ),
+    Mutant(
+        "a cited call is one",
+        "streams/verdicts.py",
+        QUOTED.format("(self._quoting.quoted or self._quoting.cited)"),
+        QUOTED.format("self._quoting.quoted"),
+        VERDICTS,
+    ),
+    Mutant(
+        "a call without a marker begins in the middle of a line",
+        "streams/verdicts.py",
+        "if region.markerless and (self._takes.markerless is Take.NO or not self._line_start(text)):",
+        "if region.markerless and self._takes.markerless is Take.NO:",
+        VERDICTS,
+    ),
+    Mutant(
+        "an ordinary tag ends a thought",
+        "streams/verdicts.py",
+        "if self._state in THINKING and (self._guards_thought or not region.ends_thought):",
+        "if self._state in THINKING and self._guards_thought:",
+        VERDICTS,
+    ),
+    Mutant(
+        "without tools the client's own tags go",
+        "exchange/tooling.py",
+        "        return Takes(control=away)\n",
+        "        return Takes(content=away, control=away)\n",
+        TOOLING,
+    ),
+    Mutant(
+        "an observed answer is held back",
+        "exchange/tooling.py",
+        "away = Take.WATCH if policy.profile is Profile.OBSERVE else Take.HOLD",
+        "away = Take.HOLD",
+        TOOLING,
+    ),
+)
+
+MUTANTS = (*READER, *SCANNER, *FOUND, *REPEATS, *CALLS)

@@ -21,7 +21,7 @@ FINISH = {True: "stop", False: "length"}
 def test_the_truth_table_holds_streamed_and_plain(
     row: int, raw: str, thinking: bool, endings: tuple[bool, ...], reasoning: str, content: str
 ) -> None:
-    route = Route("kimi_k3", source="text", starts_in="content" if thinking is OFF else "reasoning")
+    route = Route({"reasoning": "kimi_k3"}, source="text", starts_in="content" if thinking is OFF else "reasoning")
     for stopped in endings:
         finish = FINISH[stopped]
         assert whole(route, {"content": raw}, finish=finish) == (reasoning, content), (row, finish)

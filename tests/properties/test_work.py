@@ -7,96 +7,11 @@ cost at most 2.6 times the work (reader_spec section 2).
 from __future__ import annotations
 
 import tracemalloc
-from collections import Counter
-from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from gateway.streams.grammar import Grammar
-from tests.support.reader import Setup, cut, setup
-
-
-class Watched(str):
-    """A text that counts the characters its readers look at; a piece cut from it is plain again."""
-
-    counts: Counter[str]
-
-    def __radd__(self, held: str) -> Watched:
-        return watched(str.__add__(held, self), self.counts)
-
-    def __getitem__(self, key: Any) -> str:
-        found = str.__getitem__(self, key)
-        self.counts["looked"] += len(found)
-        return found
-
-    def __contains__(self, part: Any) -> bool:
-        self.counts["looked"] += len(self)
-        return str.__contains__(self, part)
-
-    def find(self, part: str, start: int = 0, end: int | None = None) -> int:
-        found = str.find(self, part, start, len(self) if end is None else end)
-        self.counts["looked"] += (found if found >= 0 else min(len(self), len(self) if end is None else end)) - start
-        return found
-
-    def index(self, part: str, start: int = 0) -> int:
-        found = str.index(self, part, start)
-        self.counts["looked"] += found - start
-        return found
-
-
-def watched(text: str, counts: Counter[str]) -> Watched:
-    made = Watched(text)
-    made.counts = counts
-    return made
-
-
-class CountingPlan:
-    """A plan that counts the characters offered to its search."""
-
-    def __init__(self, plan: Any, counts: Counter[str]) -> None:
-        self._plan, self._counts = plan, counts
-        self.rules, self.leads = plan.rules, plan.leads
-
-    def next(self, text: str, start: int, *, final: bool) -> tuple[int, int, int]:
-        begin, end, stop = self._plan.next(text, start, final=final)
-        self._counts["looked"] += (end if begin >= 0 else len(text)) - start
-        return begin, end, stop
-
-    def cut(self, text: str, start: int) -> int:
-        self._counts["looked"] += min(len(text) - start, self._plan.span)
-        return self._plan.cut(text, start)
-
-
-class CountingPattern:
-    """An expression that counts what it is offered: all of it in a search, the longest marker in a match."""
-
-    def __init__(self, pattern: Any, counts: Counter[str], longest: int) -> None:
-        self._pattern, self._counts, self._longest = pattern, counts, longest
-
-    def match(self, text: str, at: int) -> Any:
-        self._counts["looked"] += self._longest
-        return self._pattern.match(text, at)
-
-    def search(self, text: str) -> Any:
-        self._counts["looked"] += len(text)
-        return self._pattern.search(text)
-
-
-def counting(grammar: Grammar, counts: Counter[str]) -> Grammar:
-    plans: Any = {place: CountingPlan(plan, counts) for place, plan in grammar.plans.items()}
-    enders: Any = CountingPattern(grammar.enders, counts, grammar.longest)
-    return replace(grammar, plans=plans, enders=enders)
-
-
-def work(made: Setup, text: str, size: int | None) -> int:
-    counts: Counter[str] = Counter()
-    reader = replace(made, grammar=counting(made.grammar, counts)).reader()
-    for piece in [text] if size is None else cut(text, size):
-        reader.feed(watched(piece, counts))
-    reader.finish(stopped=True)
-    return counts["looked"]
-
+from tests.support.counting import work
+from tests.support.reader import Setup, setup
 
 RAW, FIELD = {}, {"split": True}
 OPEN, OPEN_FIELD = {"starts_open": True}, {"starts_open": True, "split": True}
@@ -131,7 +46,7 @@ def test_twice_the_text_is_at_most_twice_the_work_and_a_little(
     what: str, dialect: str, settings: dict[str, bool], before: str, unit: str, size: int | None
 ) -> None:
     made = setup(dialect, **settings)
-    once, twice = (work(made, before + unit * count, size) for count in (150, 300))
+    once, twice = (work(made, before + unit * count, size)["looked"] for count in (150, 300))
     assert 0 < once <= twice <= 2.6 * once
 
 
