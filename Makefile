@@ -44,7 +44,7 @@ blackbox: $(STAMP)
 	test -f $(BLACKBOX)/run.py || { echo "no $(BLACKBOX)/run.py: set BLACKBOX and CORPUS" >&2; exit 2; }
 	failed=0; for name in $(BLACKBOX_CASES); do printf '%s: ' "$$name"; \
 	  $(BIN)/python $(BLACKBOX)/run.py --gateway "$(abspath $(BIN))/integrity-gateway serve --config {config}" \
-	    $(if $(wildcard divergences.yaml),--divergences divergences.yaml) --show 0 $(CORPUS)/$$name.jsonl | tail -n 1; \
+	    --divergences tests/corpus/divergences.yaml --show 0 $(CORPUS)/$$name.jsonl | tail -n 1; \
 	  test "$${PIPESTATUS[0]}" = 0 || failed=1; done; exit $$failed
 
 blackbox: SHELL := /bin/bash

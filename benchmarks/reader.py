@@ -13,6 +13,7 @@ from gateway.limits import Limits
 from gateway.reading import read_whole
 from gateway.rulebook.compile import compile_dialect
 from gateway.rulebook.load import load_rulebook
+from gateway.streams.grammar import Takes
 from gateway.streams.regions import RegionReader
 
 DIALECT = "kimi_k3"
@@ -59,9 +60,11 @@ def _opened(*, thought: bool) -> Callable[[str], object]:
         grammar,
         starts_open=thought,
         split=False,
+        takes=Takes(),
         header_cap=caps.header,
         run_cap=caps.marker_run,
         replay_cap=caps.channel_text,
+        region_cap=caps.tool_region,
     )
     reader.feed("So. ")
     return reader.feed

@@ -27,13 +27,6 @@ class ClientFault(IntegrityError):
     status = 400
 
 
-class RequestTooLarge(ClientFault):
-    """A request header or body exceeds a documented cap that cannot be passed through."""
-
-    code = "integrity_request_too_large"
-    status = 413
-
-
 class NotForwarded(ClientFault):
     """`passthrough` does not forward this route."""
 

@@ -1,23 +1,26 @@
-"""The public reader: raw model text to reasoning and answer, for applications and offline generation.
+"""The public reader: raw model text to reasoning, answer and tool calls, for applications and offline generation.
 
 `Reader` streams, `read_whole` reads once; both are the same machine, so they cannot disagree. Imports no aiohttp.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gateway.events import CONTENT, FOREIGN, MARKER, REASONING, REPLAY, TOOL, Decision, Segment
+from gateway.events import CONTENT, FOREIGN, REASONING, REPLAY, TOOL, Decision, Segment, ToolCall, ToolText
+from gateway.integrity.arguments import arguments_of
 from gateway.limits import Limits
 from gateway.rulebook.compile import compile_dialect
 from gateway.rulebook.dialect import Dialect
 from gateway.rulebook.load import Rulebook, load_rulebook
+from gateway.streams.grammar import Take, Takes
 from gateway.streams.regions import RegionReader
 
 _LIMITS = Limits()
+_TAKES = Takes(content=Take.HOLD, control=Take.HOLD, thought=Take.HOLD, markerless=Take.HOLD)
 
 
 @cache  # a library user's rules do not change while the process lives
@@ -29,11 +32,16 @@ def _rulebook(rules_dir: Path | None) -> Rulebook:
 class Reading:
     """What one output says.
 
-    `content` includes tool regions as text; `segments` has every piece and decision in order.
+    `calls`: whole tool calls, in order; values that the format leaves untyped are strings, since no schema is known
+    here. No request is known either: whether a tool is declared, and whether the text only repeats what the model was
+    told, is the caller's to judge. Markup that is no whole call is part of `content`, or of `reasoning` where it stands
+    in the thought; white space behind a call is part of `content` where other text follows it. `segments` has every
+    piece and decision in order.
     """
 
     reasoning: str
     content: str
+    calls: tuple[ToolCall, ...]
     segments: tuple[Segment, ...]
 
     @property
@@ -53,9 +61,9 @@ class Reader:
     `dialect`: what a route's `dialect` key takes: a family, `{"reasoning": NAME, "tools": NAME}` with the engines' own
     parser names, `vllm/NAME` or `sglang/NAME` for a reasoning parser alone; or a `Dialect`. `starts_in`: `content`,
     `reasoning`, or `auto` for what the dialect says of raw text. `rules_dir`: a folder of rules laid over the shipped
-    ones, read once in the life of the process. `feed` and `finish` return `(channel, text)` segments; a segment whose
-    channel is `marker` carries a `Decision` instead of text. Raises `gateway.errors.ConfigError` for an unknown dialect
-    or a bad rule.
+    ones, read once in the life of the process. `feed` and `finish` return `(channel, text)` segments; with the channel
+    `marker` comes a `Decision` instead of text, with `calls` a `ToolText`. Raises `gateway.errors.ConfigError` for an
+    unknown dialect or a bad rule.
     """
 
     def __init__(
@@ -79,9 +87,11 @@ class Reader:
             compile_dialect(found),
             starts_open=start == "reasoning",
             split=False,
+            takes=_TAKES if found.reads_calls else Takes(),
             header_cap=_LIMITS.header,
             run_cap=_LIMITS.marker_run,
             replay_cap=_LIMITS.channel_text,
+            region_cap=_LIMITS.tool_region,
         )
 
     def feed(self, text: str) -> list[Segment]:
@@ -108,9 +118,45 @@ def read_whole(
 
 def reading_of(segments: Sequence[Segment]) -> Reading:
     """Join segments into what a client would see."""
-    return Reading(text_of(segments, REASONING), text_of(segments, CONTENT, TOOL, REPLAY), tuple(segments))
+    calls = [call for _, item in segments if isinstance(item, ToolText) for call in calls_of(item)]
+    return Reading(text_of(segments, REASONING), _content(segments), tuple(calls), tuple(segments))
+
+
+def calls_of(region: ToolText) -> Iterator[ToolCall]:
+    """The whole calls of a region."""
+    for call in region.calls if not region.broken else ():
+        arguments = arguments_of(call, None)
+        if call.closed and call.name and arguments.valid:
+            yield ToolCall(name=call.name, arguments=arguments.text, ident=call.ident)
 
 
 def text_of(segments: Sequence[Segment], *channels: str) -> str:
-    """The joined text of the given channels."""
-    return "".join(str(text) for channel, text in segments if channel in channels and channel != MARKER)
+    """The joined text of the given channels; a tool region without a whole call is text of the field it stands in."""
+    return "".join(text for channel, text in map(_told, segments) if channel in channels)
+
+
+def _content(segments: Sequence[Segment]) -> str:
+    out: list[str] = []
+    blanks: list[str] = []
+    behind = False  # nothing but white space since a call
+    for segment in segments:
+        channel, text = _told(segment)
+        if isinstance(segment[1], ToolText) and any(calls_of(segment[1])):
+            behind = True
+        elif channel not in (CONTENT, TOOL, REPLAY) or not text:
+            continue
+        elif behind and text.isspace():
+            blanks.append(text)
+        else:
+            out += [*blanks, text]
+            blanks.clear()
+            behind = False
+    return "".join(out)
+
+
+def _told(segment: Segment) -> tuple[str, str]:
+    channel, item = segment
+    if isinstance(item, ToolText):
+        said = "" if any(calls_of(item)) else item.text
+        return REASONING if item.thought else CONTENT, said
+    return channel, item if isinstance(item, str) else ""

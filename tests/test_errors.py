@@ -16,7 +16,6 @@ EVERY = [kind for kind in vars(errors).values() if isinstance(kind, type) and is
         (errors.IntegrityError, Exception, 500, False),
         (errors.ConfigError, IntegrityError, 500, False),
         (errors.ClientFault, IntegrityError, 400, False),
-        (errors.RequestTooLarge, ClientFault, 413, False),
         (errors.NotForwarded, ClientFault, 404, False),
         (errors.EngineFault, IntegrityError, 502, True),
         (errors.EngineUnreachable, EngineFault, 502, True),
@@ -37,4 +36,4 @@ def test_an_error_says_whose_fault_it_is_and_whether_to_retry(
 def test_every_code_starts_with_the_prefix_of_the_contract_and_is_used_once() -> None:
     codes = [kind.code for kind in EVERY]
     assert all(code.startswith("integrity_") for code in codes)
-    assert len(set(codes)) == len(codes) == 11
+    assert len(set(codes)) == len(codes) == 10

@@ -22,7 +22,8 @@ from gateway.server.config_routes import find_dialects
 
 ROUTE_PROFILE = "unknown key; the profile is the top-level `profile`, what one route does otherwise its `policy`"
 
-_UNREADABLE = ((), ("dialect",), ("engine",))  # what is wrong in a route whose dialect cannot be looked up
+# What is wrong in a route whose dialect cannot be looked up.
+_UNREADABLE = ((), ("dialect",), ("dialect_options",), ("engine",))
 
 
 def main(argv: list[str]) -> int:
@@ -94,7 +95,7 @@ def _behind_the_schema(
         {} if ("routes", index) in unusable else route
         for index, route in enumerate(routes if isinstance(routes, list) else [])
     ]
-    return find_dialects(readable, rulebook)[1], []
+    return find_dialects(readable, rulebook, folder)[1], []
 
 
 def _summary(config: Config) -> Iterator[str]:

@@ -11,6 +11,7 @@ import asyncio
 import errno
 import json
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -37,6 +38,7 @@ MAX_PORT = 65535
 CANNOT_LISTEN = (errno.EADDRINUSE, errno.EACCES)
 MIN_WIDTH, MAX_WIDTH = 60, 120
 MESSAGES = [{"role": "user", "content": "hi"}]
+CALLS = "; "  # between the calls of one answer
 TITLES = ("directly from the engine", "through the gateway")
 
 INTRO = """\
@@ -58,12 +60,12 @@ How to go on
 SERVING = """
 # Both keep running until Ctrl-C. The same request to the engine:
 curl -sN {engine}{chat} -H 'Content-Type: application/json' \\
-  -d '{body}'
+  -d {body}
 
 # and to the gateway:
 curl -sN {gateway}{chat} -H 'Content-Type: application/json' \\
   -H 'X-Integrity-Report: 1' \\
-  -d '{body}'
+  -d {body}
 
 # Every case is a model; what is no chat completion passes through:
 curl -s {gateway}/v1/models
@@ -101,8 +103,10 @@ class Result:
     @property
     def as_expected(self) -> bool:
         """The gateway's answer ended and says what the case expects, the reasoning under both names."""
-        wanted = {"content": self.case.expect_content} | dict.fromkeys(REASONING_FIELDS, self.case.expect_reasoning)
-        return self.through.ended and not self.through.error and self.through.fields == wanted
+        case, answer = self.case, self.through
+        wanted = {"content": case.expect_content} | dict.fromkeys(REASONING_FIELDS, case.expect_reasoning)
+        called = answer.calls == case.expect_calls and (answer.finish == "tool_calls") is bool(case.expect_calls)
+        return answer.ended and not answer.error and answer.fields == wanted and called
 
     def rows(self) -> list[LeakRow]:
         """The lines of the leak table, one a finding; a case without any has one line that says so."""
@@ -126,7 +130,8 @@ class Result:
             return self.case.expect_content
         content = leaked_parts(self.direct.content, self.case.expect_content)
         reasoning = leaked_parts(self.direct.reasoning, self.case.expect_reasoning)
-        return next(filter(None, (*content, *reasoning)), "-")
+        calls = (call for call in self.direct.calls if call not in self.case.expect_calls)
+        return next(filter(None, (*content, *reasoning, *calls)), "-")
 
     def block(self, number: str, style: Style, *, final: bool) -> list[str]:
         """What the screen shows of the case. Only a whole answer (`final`) is compared: half of one looks leaked."""
@@ -138,8 +143,16 @@ class Result:
             wanted = self.case.expect_reasoning if final else answer.reasoning
             reasoning = Part(label=label, text=answer.reasoning, expected=wanted)
             wanted = self.case.expect_content if final else answer.content
-            sides.append([reasoning, Part(label=answer.error or "content", text=answer.content, expected=wanted)])
+            content = Part(label=answer.error or "content", text=answer.content, expected=wanted)
+            sides.append([reasoning, content, *self._calls(answer, final=final)])
         return [*head, *note, "", *side_by_side(TITLES, sides[0], sides[1], style)]
+
+    def _calls(self, answer: Answer, *, final: bool) -> list[Part]:
+        """The tool calls of an answer to a request that has tools."""
+        if "tools" not in self.case.request:
+            return []
+        text, wanted = (CALLS.join(calls) for calls in (answer.calls, self.case.expect_calls))
+        return [Part(label="tool calls", text=text, expected=wanted if final else text)]
 
 
 class Screen:
@@ -179,6 +192,7 @@ def config_for(cases: Sequence[AnyCase], engine: str, *, port: int = 0) -> dict[
             "dialect": case.dialect,
             "source": case.source,
             "starts_in": case.starts_in,
+            "policy": case.policy,
         }
         for case in cases
     ]
@@ -261,7 +275,7 @@ async def _demo(
         screen.keep(INTRO.format(engine=urls.engine, gateway=urls.gateway).splitlines())
         passed = await run(shown, urls, pace=pace, screen=screen)
         if serve:
-            body = json.dumps(request_for(shown[0], pace=EVENTS_PER_SECOND))
+            body = shlex.quote(json.dumps(request_for(shown[0], pace=EVENTS_PER_SECOND)))
             screen.keep(SERVING.format(**urls._asdict(), chat=CHAT, body=body).splitlines())
             await _until_stopped()
         else:

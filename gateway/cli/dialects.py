@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import json
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from gateway.errors import ConfigError
 from gateway.reading import Reader, Reading, reading_of
+from gateway.rulebook.call_corpus import generated_calls, unshown
 from gateway.rulebook.checks import markers_of
 from gateway.rulebook.corpus import generated_samples
-from gateway.rulebook.dialect import CallFormat, Dialect, Kind, Reopen, Sample, ToolRegion
+from gateway.rulebook.dialect import CallFormat, CallSample, Dialect, Kind, Reopen, Sample, ToolRegion
+from gateway.rulebook.formats import written_out
 from gateway.rulebook.load import Rulebook, kind_of, load_rulebook
-from gateway.rulebook.schema import nearest
-from gateway.rulebook.select import ENGINES, HALVES, with_calls
+from gateway.rulebook.schema import nearest, shown
+from gateway.rulebook.select import ENGINES, HALVES
 
 _WIDTH = 100
 _SHOWN_FAILURES = 10
+_CUTS = (1, 2, 3, 5, 7, 11, 23, 1 << 20)  # characters of a piece, in the outputs with calls
+_REGION_FLAGS = {
+    "ends_thought": "ends a thought at once",
+    "bare": "the opener is part of the call",
+    "markerless": "counts at a line start only",
+    "control": "never a client's text",
+}
 
 _OPENERS = {
     Kind.TAG: "while only white space was released; right after a closer; at a line start outside fences",
@@ -105,9 +115,7 @@ def _show(rulebook: Rulebook, name: str) -> Iterator[str]:
     for family in dialects:
         yield from _show_dialect(rulebook.dialects[family])
     for call in (rulebook.calls[found] for found in calls):
-        yield f"call format {call.name}: {call.summary}"
-        yield from _show_aliases(call, "--tool-call-parser")
-        yield from _show_regions(call.regions)
+        yield from _show_call_format(call)
 
 
 def _hint(rulebook: Rulebook, name: str) -> str:
@@ -132,8 +140,8 @@ def _show_dialect(dialect: Dialect) -> Iterator[str]:
     yield "  markers"
     for group, literal in dict.fromkeys(markers_of(dialect)):
         yield f"    {group:<26}{literal!r}"
-    if dialect.header:
-        yield from (f"    {'header text':<26}{rule.text}  ->  {rule.to}" for rule in dialect.header.rules)
+    for header in dialect.headers:
+        yield from (f"    {'header text':<26}{rule.text}  ->  {rule.to}" for rule in header.rules)
     yield "  guards"
     yield f"    an opener counts {_OPENERS[dialect.kind]}"
     yield f"    a closer counts {_CLOSERS[dialect.kind]}"
@@ -159,13 +167,30 @@ def _show_aliases(entry: Dialect | CallFormat, flag: str) -> Iterator[str]:
             yield f"  {engine} {flag}: {', '.join(entry.aliases[engine])}"
 
 
-def _show_regions(regions: Iterable[ToolRegion]) -> Iterator[str]:
-    for region in regions:
-        ends = ", ".join(map(repr, region.close)) or "the end of the output"
-        thought = "; ends a thought at once" if region.ends_thought else ""
-        yield f"  region: {', '.join(map(repr, region.open))} to {ends}{thought}"
-    if not regions:
-        yield "  no marker: the call is found by its shape, or by the family's header"
+def _show_call_format(call: CallFormat) -> Iterator[str]:
+    yield f"call format {call.name}: {call.summary}"
+    yield from _show_aliases(call, "--tool-call-parser")
+    for region in call.regions:
+        if not written_out(call, region):
+            yield from _show_region(region)
+    for piece, others in call.variants.items():
+        yield f"  each also with {', '.join(map(repr, others))} for {piece!r}"
+    if call.ident:
+        yield f"  the family counts its ids: {call.ident}"
+    if not call.regions:
+        yield "  no region: the checkpoint's own template says how calls are written"
+    for sample in call.samples:
+        yield f"  sample {sample.raw!r}"
+        yield from (f"    {name} {json.dumps(dict(given), ensure_ascii=False)}" for name, given in sample.calls)
+
+
+def _show_region(region: ToolRegion) -> Iterator[str]:
+    opens = ", ".join(map(repr, region.open)) or "the dialect's header"
+    ends = ", ".join(map(repr, region.close)) or "the end of the last call"
+    yield f"  region: {opens} to {ends}"
+    kinds = " or ".join(dict.fromkeys(type(body).__name__.removesuffix("Body").lower() for body in region.bodies))
+    flags = [text for key, text in _REGION_FLAGS.items() if getattr(region, key)]
+    yield f"    {'; '.join([f'calls as {kinds}' if kinds else 'no call is read', *flags])}"
 
 
 # ---------------------------------------------------------------- test
@@ -174,16 +199,42 @@ def _show_regions(regions: Iterable[ToolRegion]) -> Iterator[str]:
 def _test(file: Path, rules: Sequence[Path]) -> int:
     rulebook = load_rulebook(rules, extra=file)
     if kind_of(file) == "calls":
-        dialect = with_calls(rulebook.dialects["generic"], rulebook.calls[file.stem])
+        forms = [rulebook.calls[file.stem]]
+        dialect = rulebook.reading(forms[0])
     else:
         dialect = rulebook.dialects[file.stem]
+        forms = [rulebook.calls[name] for name in dialect.calls]
     generated = list(generated_samples(dialect))
     failures, readings = _failures(dialect, [*dialect.samples, *generated])
+    outputs = [sample for form in forms for sample in (*form.samples, *generated_calls(form, dialect))]
+    failed, read = _call_failures(dialect, outputs)
+    failures += failed
     for failure in failures[:_SHOWN_FAILURES]:
         print(failure)
-    counts = f"{len(dialect.samples)} samples and {len(generated)} outputs made from the markers, {readings} readings"
+    for name in [form.name for form in forms if unshown(form)]:
+        print(f"no sample of {name} shows how some of its calls are written: those were not tried")
+    counts = f"{len(dialect.samples)} samples and {len(generated)} outputs made from the markers, "
+    counts += f"{len(outputs)} outputs with calls, {readings + read} readings"
     print(f"{file}: {counts}: {f'{len(failures)} outputs FAILED' if failures else 'all as declared'}")
     return 1 if failures else 0
+
+
+def _call_failures(dialect: Dialect, samples: Iterable[CallSample]) -> tuple[list[str], int]:
+    """As `_failures`, of outputs with calls: cut into pieces of each of `_CUTS` characters."""
+    failures, readings = [], 0
+    for sample in samples:
+        wanted = [(name, dict(given)) for name, given in sample.calls]
+        for size in _CUTS:
+            readings += 1
+            pieces = (sample.raw[at : at + size] for at in range(0, len(sample.raw), size))
+            got = _read(dialect, "content", pieces)
+            calls = [(call.name, json.loads(call.arguments)) for call in got.calls]
+            if (got.content, calls) != (sample.content, wanted):
+                differing = (("content", got.content, sample.content), ("calls", calls, wanted))
+                lines = [f"  {name}: got {one!r}, expected {other!r}" for name, one, other in differing if one != other]
+                failures.append("\n".join([f"FAILED {shown(sample.raw)} in pieces of {size}", *lines]))
+                break
+    return failures, readings
 
 
 def _failures(dialect: Dialect, samples: Iterable[Sample]) -> tuple[list[str], int]:
@@ -192,7 +243,7 @@ def _failures(dialect: Dialect, samples: Iterable[Sample]) -> tuple[list[str], i
     for sample in samples:
         for pieces in _chunkings(sample.raw):
             readings += 1
-            got = _read(dialect, sample, pieces)
+            got = _read(dialect, sample.starts_in, pieces)
             if (got.reasoning, got.content) != (sample.reasoning, sample.content):
                 differing = (("reasoning", got.reasoning, sample.reasoning), ("content", got.content, sample.content))
                 lines = [f"  {name}: got {one!r}, expected {other!r}" for name, one, other in differing if one != other]
@@ -209,7 +260,7 @@ def _chunkings(text: str) -> Iterator[list[str]]:
     yield list(text)
 
 
-def _read(dialect: Dialect, sample: Sample, pieces: Iterable[str]) -> Reading:
-    reader = Reader(dialect=dialect, starts_in=sample.starts_in)
+def _read(dialect: Dialect, starts_in: str, pieces: Iterable[str]) -> Reading:
+    reader = Reader(dialect=dialect, starts_in=starts_in)
     segments = [segment for piece in pieces for segment in reader.feed(piece)]
     return reading_of([*segments, *reader.finish(stopped=True)])

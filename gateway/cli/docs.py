@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -18,6 +19,7 @@ from gateway.limits import Limits
 from gateway.server.config_check import SCHEMA, Schema, expected, resolved
 
 _NOTICE = "<!-- Written by `python -m gateway.cli.docs`; edit the schema or the code, not this file. -->\n"
+_MOST = 0.8  # of the keys of a block: what they take is said once
 _CAPS = {cap.name: cap for cap in fields(Limits)}
 
 _CONFIG_HEAD = """# Configuration
@@ -116,16 +118,18 @@ def _config_page() -> str:
 
 
 def _block(block: str, keys: Sequence[tuple[str, Schema]]) -> Iterator[str]:
-    """An item for each key. What all keys of a block take is said once, before them."""
+    """An item for each key. What all keys of a block take, or nearly all, is said once, before them."""
     if block == "limits":
         yield from (f"* `{key}`: {_default(schema)}{_cap(key, schema)}" for key, schema in keys)
         return
     facts = [_facts(key, schema) for key, schema in keys]
-    shared = len(keys) > 1 and len(set(facts)) == 1
-    if shared:
-        yield f"Each takes {facts[0]}\n"
+    common, count = Counter(facts).most_common(1)[0]
+    if count < 2 or count < _MOST * len(keys):
+        common = ""
+    if common:
+        yield f"Each takes {common if count == len(keys) else common[:-1] + ', unless it says otherwise.'}\n"
     for (key, schema), fact in zip(keys, facts, strict=True):
-        yield f"* `{key}`: {'' if shared else fact + ' '}{_meaning(schema)}"
+        yield f"* `{key}`: {'' if fact == common else fact + ' '}{_meaning(schema)}"
 
 
 def _cap(key: str, schema: Schema) -> str:

@@ -10,9 +10,10 @@ from typing import Final
 
 from gateway.cli.side_by_side import visible
 from gateway.errors import ConfigError
-from gateway.events import CONTENT, REPLAY, TOOL, Decision, Effect, Segment
+from gateway.events import CONTENT, REASONING, REPLAY, TOOL, Decision, Effect, Segment, ToolText
 from gateway.protocols.chat_request import thinking
-from gateway.reading import Reader, Reading, reading_of
+from gateway.reading import Reader, Reading, calls_of, reading_of
+from gateway.rulebook.template import load_template
 from gateway.streams.jsonscan import loads
 
 SHOWN: Final = 60  # characters of a piece of text in the table; the result below is whole
@@ -29,7 +30,7 @@ def main(argv: list[str]) -> int:
             print(_thinking(Path(args.request).read_bytes()))
             return 0
         text = _read(args.file)
-        reader = Reader(dialect=args.dialect, starts_in=args.starts_in, rules_dir=args.rules)
+        reader = _reader(args)
     except OSError as error:
         print(f"explain: {error.filename or args.file}: {error.strerror}", file=sys.stderr)
         return 2
@@ -52,6 +53,14 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         metavar="NAME",
         help="a family (`integrity-gateway dialects list`), or vllm/NAME or sglang/NAME with a --reasoning-parser name",
     )
+    parser.add_argument(
+        "--response-template",
+        metavar="FILE",
+        type=Path,
+        help="the checkpoint's own grammar instead of --dialect: its tokenizer_config.json",
+    )
+    tools = "a --tool-call-parser name; --dialect is then a --reasoning-parser name, or left out"
+    parser.add_argument("--tools", metavar="NAME", help=tools)
     parser.add_argument("--rules", metavar="DIR", help="a folder of rules beside the shipped ones")
     parser.add_argument("--request", metavar="FILE", help="a chat request (JSON): is thinking on or off, and why")
     parser.add_argument(
@@ -67,9 +76,23 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         help="the model ended by itself; --no-stopped: cut by length",
     )
     args = parser.parse_args(argv)
-    if args.request is None and (args.file is None or args.dialect is None):
-        parser.error("FILE and --dialect are needed, or --request FILE")
+    named = args.dialect is not None or args.tools is not None
+    if args.request is None and (args.file is None or named is (args.response_template is not None)):
+        parser.error("FILE and one of --dialect, --tools and --response-template are needed, or --request FILE")
     return args
+
+
+def _reader(args: argparse.Namespace) -> Reader:
+    """A reader of what is to be explained; what is left of a response template is told on standard error."""
+    if args.response_template is None:
+        halves = {half: name for half, name in (("reasoning", args.dialect), ("tools", args.tools)) if name is not None}
+        dialect = args.dialect if args.tools is None else halves
+        return Reader(dialect=dialect, starts_in=args.starts_in, rules_dir=args.rules)
+    found = load_template(args.response_template)
+    for warning in found.warnings:
+        print(f"explain: {warning}", file=sys.stderr)
+    assert found.dialect is not None
+    return Reader(dialect=found.dialect, starts_in=args.starts_in)
 
 
 def _thinking(body: bytes) -> str:
@@ -102,11 +125,26 @@ def _table(segments: list[Segment]) -> Iterator[str]:
                 yield f"{at:>7}  {item.region:<10} {item.effect:<8} {reason}"
             if item.effect is Effect.DROP:
                 at += len(item.text)
+        elif isinstance(item, ToolText):
+            yield from _region(item, at)
+            at += len(item.text)
         elif channel == REPLAY:
             yield f"{'':>7}  {CONTENT:<10} {'replay':<8} {_short(item)}"
         else:
             yield f"{at:>7}  {channel:<10} {'tool' if channel == TOOL else 'text':<8} {_short(item)}{why}"
             at, why = at + len(item), ""
+
+
+def _region(region: ToolText, at: int) -> Iterator[str]:
+    """A tool region: its calls, or why there is none."""
+    where = REASONING if region.thought else CONTENT
+    calls = [f"{call.name}({_short(call.arguments)})" for call in calls_of(region)]
+    if region.broken:
+        yield f"{at:>7}  {where:<10} {'text':<8} what follows began like a call, and is none"
+    elif not calls:
+        yield f"{at:>7}  {where:<10} {'text':<8} {_short(region.text)}  no whole call"
+    for call in calls:
+        yield f"{at:>7}  {where:<10} {'call':<8} {call}"
 
 
 def _short(text: str) -> str:
@@ -124,3 +162,6 @@ def _result(reading: Reading, segments: list[Segment]) -> Iterator[str]:
         if text or name in ("reasoning", "content"):
             yield f"{name}, {len(text)} characters:"
             yield from (f"  {visible(line)}" for line in text.split("\n") if text)
+    if reading.calls:
+        yield "tool calls:"
+        yield from (f"  {call.name}({visible(call.arguments)})" for call in reading.calls)

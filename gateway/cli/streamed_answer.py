@@ -9,13 +9,13 @@ from typing import Any
 
 import aiohttp
 
+from gateway.integrity.tally import NOT_DONE
 from gateway.limits import Limits
 from gateway.streams.sse import SSEReader
 
 CHAT = "/v1/chat/completions"
 REASONING_FIELDS = ("reasoning", "reasoning_content")
 LIMITS = Limits()
-NOT_REPAIRED = frozenset({"flagged", "kept", "capped"})  # actions that leave the answer as it was, as `would_…` does
 
 
 @dataclass(slots=True)
@@ -28,13 +28,36 @@ class Found:
 
 
 @dataclass(slots=True)
+class Call:
+    """One tool call as far as it has come."""
+
+    name: str = ""
+    arguments: str = ""
+
+    def add(self, piece: Mapping[str, Any]) -> None:
+        """Reads what one event says of it."""
+        self.name += piece.get("name") or ""
+        self.arguments += piece.get("arguments") or ""
+
+
+@dataclass(slots=True)
 class Answer:
-    """One streamed answer so far. `fields`: text by delta field. `ended`: `[DONE]` came. `error`: why no more comes."""
+    """One streamed answer so far. `fields`: text by delta field. `finish`: its finish reason.
+
+    `ended`: `[DONE]` came. `error`: why no more comes.
+    """
 
     fields: dict[str, str] = field(default_factory=lambda: dict.fromkeys(("content", *REASONING_FIELDS), ""))
+    finish: str | None = None
     findings: dict[str, Found] = field(default_factory=dict)
     error: str = ""
     ended: bool = False
+    _calls: dict[int, Call] = field(default_factory=dict)
+
+    @property
+    def calls(self) -> tuple[str, ...]:
+        """Its tool calls, as a case expects them (`gateway.scripted_engine.Case`)."""
+        return tuple(f"{call.name}({call.arguments})" for _, call in sorted(self._calls.items()))
 
     @property
     def content(self) -> str:
@@ -58,11 +81,14 @@ class Answer:
         for choice in event.get("choices", ()):
             for name in self.fields:
                 self.fields[name] += choice["delta"].get(name) or ""
+            for piece in choice["delta"].get("tool_calls") or ():
+                self._calls.setdefault(piece["index"], Call()).add(piece.get("function", {}))
+            self.finish = choice.get("finish_reason") or self.finish
 
     def _count(self, line: Mapping[str, Any]) -> None:
         found = self.findings.setdefault(line["finding"], Found())
         found.count += line["count"]
-        if line["action"] in NOT_REPAIRED or line["action"].startswith("would_"):
+        if line["action"] in NOT_DONE:
             found.delivered += line["count"]
         if "marker" in line and line["marker"] not in found.markers:
             found.markers.append(line["marker"])

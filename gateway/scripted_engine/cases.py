@@ -22,20 +22,22 @@ TEXT_FIELDS = ("content", "reasoning", "reasoning_content")
 class Case:
     """One model the engine serves, the route it needs, and what a client should get through the gateway.
 
-    `name` is the model name that selects the case. `dialect`, `source` and `starts_in` are the keys of a route
-    (contract section 3). `request`: fields the request must carry for the case to mean something. `note`: where the
-    leak was seen.
+    `name` is the model name that selects the case. `dialect`, `source`, `starts_in` and `policy` are the keys of a
+    route (contract section 3). `request`: fields the request must carry for the case to mean something. `note`: where
+    the leak was seen. `expect_calls`: each tool call as its name and, in parentheses, the text of its arguments.
     """
 
     name: str
     title: str
-    dialect: str
+    dialect: str | Mapping[str, str]
     source: str = "auto"
     starts_in: str = "auto"
+    policy: Mapping[str, Any] = field(default_factory=dict)
     request: Mapping[str, Any] = field(default_factory=dict)
     note: str
     expect_reasoning: str
     expect_content: str
+    expect_calls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,14 +19,14 @@ OWN_FIELDS = frozenset({"model", "messages", "stream", "stream_options", "max_to
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a YAML list, with tuples where a case has them."""
     data, _ = load_yaml_with_lines(path.read_text(encoding="utf-8"), source=str(path))
-    rows: list[dict[str, Any]] = data
-    return rows
+    return [{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()} for row in data]
 
 
 def load_scripts(path: Path = DATA / "scripts.yaml") -> tuple[Script, ...]:
     """The scripts of a YAML list, one row a script with the fields of `Script`; an unknown field is a TypeError."""
-    return tuple(Script(**{**row, "deltas": tuple(row["deltas"])}) for row in _rows(path))
+    return tuple(Script(**row) for row in _rows(path))
 
 
 def read_trace(path: Path) -> Exchange:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gateway.errors import ConfigError
 from gateway.rulebook.load import Rulebook
@@ -46,6 +47,9 @@ def informed(route: Route, engines: Sequence[EngineFacts], rulebook: Rulebook) -
     kinds = {facts.engine for facts in engines}
     if route.rules.engine == "auto" and len(kinds) == 1 and kinds <= set(ENGINES):
         route = replace(route, rules=replace(route.rules, engine=min(kinds)))
+    versions = {facts.version for facts in engines}
+    if len(versions) == 1:
+        route = replace(route, rules=replace(route.rules, engine_version=min(versions)))
     if not route.auto:
         return route
     variants = {model.id: _read(route, facts, model, rulebook) for facts in engines for model in facts.models}
@@ -55,7 +59,7 @@ def informed(route: Route, engines: Sequence[EngineFacts], rulebook: Rulebook) -
     if len({variant.dialect_name for variant in read}) == 1:
         return read[0]
     why = f"`auto`: the engine serves models of different families; {route.dialect_name} for a name it does not serve"
-    return replace(route, dialect_why=why, by_model=variants)
+    return replace(_because(route, why), by_model=variants)
 
 
 def _read(route: Route, facts: EngineFacts, model: Served, rulebook: Rulebook) -> Route:
@@ -67,17 +71,20 @@ def _read(route: Route, facts: EngineFacts, model: Served, rulebook: Rulebook) -
             pass
         else:
             why = f"`auto`: the engine says that it runs {found.why}"
-            rules = replace(route.rules, dialect=found.dialect)
-            return replace(route, rules=rules, dialect_name=found.name, dialect_why=why)
+            return _because(route, why, dialect=found.dialect, dialect_name=found.name)
     for name in model.names:
         dialect = rulebook.match_model(name)
         if dialect is not None:
             why = f"`auto`: the engine serves {_shown(model)}, by its name a model of {dialect.name}"
-            return replace(
-                route, rules=replace(route.rules, dialect=dialect), dialect_name=dialect.name, dialect_why=why
-            )
+            return _because(route, why, dialect=dialect, dialect_name=dialect.name)
     why = f"`auto`: the engine serves {_shown(model)}, a name of no family: the common think tags"
-    return replace(route, dialect_why=why)
+    return _because(route, why)
+
+
+def _because(route: Route, why: str, **changes: Any) -> Route:
+    """The route with the reason of its dialect, and another dialect where `changes` has one."""
+    name = changes.pop("dialect_name", route.dialect_name)
+    return replace(route, rules=replace(route.rules, dialect_why=why, **changes), dialect_name=name)
 
 
 def _shown(model: Served) -> str:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.findings import Finding
-from gateway.integrity.holds import HOLDS
 
 SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)
 """Durations of requests: the ends are a cached health check and a long reasoning answer."""
@@ -43,8 +42,10 @@ LABELS: Final[dict[str, tuple[str, ...]]] = {
     "state": ("active", "idle"),
     "phase": ("request", "head", "body", "stalled"),
     "stage": ("request", "event", "finish"),
-    "cause": tuple(hold.cause for hold in HOLDS),
     "result": ("success", "failure"),
+    "comparison": (
+        *("checked", "suppressed", "released_prefix", "released_unwanted", "released_cut", "diverged", "capped"),
+    ),
 }
 """Values that are known in advance: their series are there from the start, so that `rate` sees the first increment."""
 
@@ -55,7 +56,7 @@ REJECTIONS: Final = (
 FALLBACKS: Final = (
     *("request_not_json", "request_body_cap", "request_internal", "no_route", "content_type", "content_encoding"),
     *("response_body_cap", "frame_too_large", "no_event", "no_JSON", "no_chat_completion", "choice_index"),
-    *("internal", "server_fault"),
+    *("no_message", "internal", "server_fault"),
 )
 PARSE_STAGES: Final = {
     "request_not_json": "request",
@@ -63,23 +64,48 @@ PARSE_STAGES: Final = {
     "no_event": "frame",
     "no_JSON": "message",
     "no_chat_completion": "message",
+    "no_message": "message",
 }
 """Fallbacks that are a failed parse, and of what."""
 
 ACTIONS: Final[dict[Finding, tuple[str, ...]]] = {
-    Finding.REASONING_LEAK: ("moved",),
+    Finding.REASONING_LEAK: ("moved", "hidden"),
     Finding.BOUNDARY_TOKEN: ("stripped",),
     Finding.SPECIAL_TOKEN: ("stripped",),
     Finding.ROLE_TOKEN: ("suppressed",),
     Finding.ANSWER_IN_REASONING: ("moved", "replayed", "promoted"),
     Finding.DUPLICATE_SUPPRESSED: ("suppressed",),
     Finding.MIXED_CHUNK_SPLIT: ("split",),
+    Finding.FINISH_REASON_FIXED: ("added", "repaired"),
+    Finding.TOOL_RESCUED: ("rescued",),
+    Finding.TOOL_MARKUP_LEAK: ("removed",),
+    Finding.TOOL_ARGS_REPAIRED: ("repaired",),
+    Finding.TOOL_NAME_REPAIRED: ("repaired",),
+    Finding.TOOL_ARGS_INVALID: ("emptied",),
 }
-"""What is usually done about a finding: series that are there from the start."""
-OF_MARKERS: Final = frozenset(
-    {Finding.REASONING_LEAK, Finding.BOUNDARY_TOKEN, Finding.SPECIAL_TOKEN, Finding.ROLE_TOKEN}
-)
-"""Findings that only a dialect's markers can show: none on a route with `dialect: none`."""
+"""What can be done about a finding."""
+CAPPED: Final = "replayed"
+"""The action that a cap may end halfway; a finding then says `capped`."""
+HISTORY: Final = ("renamed", "stripped", "split", "repeat_dropped")
+"""What can be done with the reasoning of earlier turns in a request."""
+WITHHELD: Final = ("logprobs", "token_ids")
+"""Members beside a text that spell it out a second time."""
+CALL_SOURCES: Final = ("engine", "rescued")
+CUT: Final = "truncated"
+UNPARSED: Final = {"content": "unparsed_in_content", "reasoning": "unparsed_in_reasoning"}
+"""A call left as text, by where it was left."""
+FAILED_CALLS: Final[dict[tuple[Finding, str | None], str | None]] = {
+    (Finding.TOOL_RESCUED, None): None,
+    **dict.fromkeys(((Finding.TOOL_MARKUP_LEAK, rule) for rule in ("malformed", "incomplete", "cap")), None),
+    (Finding.TOOL_MARKUP_LEAK, "arguments"): "invalid_json",
+    (Finding.TOOL_MARKUP_LEAK, "undeclared"): "unknown_tool",
+    (Finding.TOOL_MARKUP_LEAK, "cut"): CUT,
+    (Finding.TOOL_ARGS_INVALID, "not_json"): "invalid_json",
+    **dict.fromkeys(((Finding.TOOL_ARGS_INVALID, rule) for rule in ("schema", None)), "schema_violation"),
+    (Finding.TOOL_ARGS_INVALID, "name"): "unknown_tool",
+}
+"""A finding and its rule to what failed: None: as `UNPARSED` says. Other markup was never meant to be run, or was."""
+CALL_FAILURES: Final = (*UNPARSED.values(), *dict.fromkeys(filter(None, FAILED_CALLS.values())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +157,12 @@ CATALOGUE: Final = (
         "chained_responses", "Answers that another gateway had inspected: relayed, not inspected again.", "protocol"
     ),
     _counter("tool_responses", "Inspected answers to requests that declared tools.", *_WHO),
-    _counter("tool_call_failures", "Tool calls that could not be read or broke their schema.", *_WHO, "reason"),
+    _counter(
+        "tool_call_failures",
+        "Tool calls that the engine left as text, repaired or not, or that could not be read or broke their schema.",
+        *_WHO,
+        "reason",
+    ),
     _counter(
         "tool_calls",
         "Tool calls delivered, by who read them: the engine, or the gateway from the text.",
@@ -141,7 +172,14 @@ CATALOGUE: Final = (
     _counter("structured_responses", "Inspected answers to requests with a schema or JSON mode.", *_WHO),
     _counter("structured_failures", "Structured answers that broke their promise.", *_WHO, "reason"),
     _counter("remediations", "Actions carried out, each occurrence.", *_WHO, "action", "outcome"),
-    _counter("remediation_rules", "Actions carried out, by the finding that asked for them.", "rule", "action"),
+    _counter(
+        "remediation_rules",
+        "Actions carried out, by the finding, or the part of a request or an answer, that asked for them.",
+        "rule",
+        "action",
+    ),
+    _counter("suppressed_characters", "Text of answers that was taken out, markers apart."),
+    _counter("dedup", "Comparisons of an answer with its reasoning, and how they ended.", "comparison"),
     _histogram("regeneration_attempts", "Further attempts for one answer.", ATTEMPTS, "model"),
     _counter("regeneration_tokens", "Tokens spent on further attempts.", "model", "kind"),
     _histogram("regeneration_duration_seconds", "What further attempts added to an answer.", SECONDS, "model"),
@@ -180,7 +218,7 @@ CATALOGUE: Final = (
     ),
     _counter("passthrough_fallbacks", "Bytes that were forwarded without being read, by reason.", "reason"),
     _counter("rejected_requests", "Requests the gateway refused, by reason.", "reason"),
-    _gauge("rules_loaded", "Dialects and call formats in force."),
+    _gauge("rules_loaded", "Rule files in force: dialects, call formats, beginnings."),
     _counter(
         "config_reloads", "Reads of the configuration after the first; a failure leaves the old one in force.", "result"
     ),

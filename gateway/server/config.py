@@ -27,6 +27,7 @@ from gateway.server.config_routes import (
     make_routes,
     observe_notes,
     route_notes,
+    template_file,
     upstreams,
 )
 
@@ -78,9 +79,9 @@ class Config:
     """Everything a gateway is started with.
 
     `passthrough`: `all`, `serving` or paths. `keys`: name of an API key to its SHA-256 in hexadecimal. `rulebook`: the
-    rules in force. `source`: the file, None for flags. `files`: that file and the folders of extra rules, where a
-    change is a change of the configuration. `warnings`: what `check` tells about a usable configuration, each with its
-    place.
+    rules in force. `source`: the file, None for flags. `files`: that file, the folders of extra rules and the response
+    templates, where a change is a change of the configuration. `warnings`: what `check` tells about a usable
+    configuration, each with its place.
     """
 
     listen: Address
@@ -107,7 +108,7 @@ class Config:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Input:
-    """The data of one configuration and what surrounds it. `folder`: what `rules_dir` is relative to."""
+    """The data of one configuration and what surrounds it. `folder`: what the files it names are relative to."""
 
     data: Any
     places: Places
@@ -182,7 +183,7 @@ def _build(given: _Input) -> Config:
     profile = _profile(given)
     given.places.refuse(_contradictions(given))
     rulebook = load_rulebook(_rule_folders(given))
-    dialects, problems = find_dialects(given.data["routes"], rulebook)
+    dialects, problems = find_dialects(given.data["routes"], rulebook, given.folder)
     given.places.refuse(problems)
     limits = Limits(**{name: _size(value) for name, value in given.key("limits").items() if name in _CAPS})
     routes = make_routes(given.data, dialects=dialects, profile=profile, limits=limits, openings=rulebook.openings)
@@ -203,7 +204,7 @@ def _build(given: _Input) -> Config:
         keys=given.key("auth").get("keys", {}),
         rulebook=rulebook,
         source=given.source,
-        files=(*([Path(given.source)] if given.source else []), *_rule_folders(given)),
+        files=_files(given),
         warnings=given.places.all_at([*_notes(given, profile), *route_notes(routes, dialects)]),
     )
 
@@ -241,12 +242,19 @@ def _rule_folders(given: _Input) -> list[Path]:
     return [*([given.folder / rules_dir] if rules_dir else []), *given.rules]
 
 
+def _files(given: _Input) -> tuple[Path, ...]:
+    """Each file and folder that is read, once."""
+    own = [Path(given.source)] if given.source else []
+    templates = [file for route in given.data["routes"] if (file := template_file(route, given.folder))]
+    return tuple(dict.fromkeys([*own, *_rule_folders(given), *templates]))
+
+
 def _notes(given: _Input, profile: Profile) -> Iterator[Problem]:
     """What the configuration asks for and does not get."""
     for path in without_effect(given.data):
         yield path, "has no effect in this version"
     if profile is Profile.FULL:
-        yield ("profile",), "full acts as repair in this version"
+        yield ("profile",), "adds to repair, in this version, history rules and a finish reason that is missing"
     if profile is Profile.OBSERVE:
         yield from observe_notes(given.data)
 

@@ -11,15 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import chain, count
+from pathlib import Path
 from typing import Any
 
 from gateway.errors import ConfigError
 from gateway.exchange.route import RouteRules
 from gateway.findings import Finding
 from gateway.limits import Limits
-from gateway.policy import Dedup, Mode, Policy, Profile, ReasoningField, policy_for
+from gateway.policy import Dedup, Mode, Policy, Profile, ReasoningField, ToolRescue, policy_for
 from gateway.rulebook.load import Resolved, Rulebook, UnknownDialect
 from gateway.rulebook.openings import Opening
+from gateway.rulebook.template import load_template
 from gateway.rulebook.yamlpos import KeyPath
 from gateway.server.config_check import SCHEMA, Problem
 
@@ -27,7 +29,8 @@ _ROUTE: Mapping[str, Any] = SCHEMA["$defs"]["route"]["properties"]
 _ACTING = frozenset(finding.value for finding in Finding)
 _RULES = ("source", "starts_in", "thinking_default", "engine")  # route keys that `RouteRules` has under the same name
 _LABEL = re.compile(r"[0-9A-Za-z_](?:[0-9A-Za-z_-]*[0-9A-Za-z_])?")
-_OBSERVE = {"reasoning_field": "as_upstream", "on_internal_error": "pass"}
+_AS_WRITTEN = ("promote_reasoning", "on_internal_error", "raw_text", "phase_commentary")  # keys of `Policy` too
+_OBSERVE = {"reasoning_field": "as_upstream", "on_internal_error": "pass", "phase_commentary": "keep"}
 """What profile `observe` decides over both policy blocks: it promises not to change a byte, and the one edit of the
 profile must be enough to keep that promise."""
 
@@ -75,19 +78,41 @@ class Route:
     upstream: tuple[str, ...]
     rules: RouteRules
     dialect_name: str
-    dialect_why: str
     auto: bool = False
     by_model: Mapping[str, Route] = field(default_factory=dict)
 
+    @property
+    def dialect_why(self) -> str:
+        """Why it is read so, in one line."""
+        return self.rules.dialect_why
 
-def find_dialects(routes: Sequence[Mapping[str, Any]], rulebook: Rulebook) -> tuple[list[Resolved], list[Problem]]:
-    """The dialect of each of the configured `routes`, and what is wrong with those that have none."""
+
+def template_file(route: Mapping[str, Any], folder: Path) -> Path | None:
+    """The file of the checkpoint's response template, as the configuration in `folder` names it."""
+    name = route.get("dialect_options", {}).get("response_template")
+    return None if name is None else folder / name
+
+
+def find_dialects(
+    routes: Sequence[Mapping[str, Any]], rulebook: Rulebook, folder: Path
+) -> tuple[list[Resolved], list[Problem]]:
+    """The dialect of each of the configured `routes`, and what is wrong with those that have none.
+
+    `folder`: what the files of response templates are relative to. They are read each time.
+    """
     found: list[Resolved] = []
     problems: list[Problem] = []
     for index, route in enumerate(routes):
         spec = route.get("dialect", _ROUTE["dialect"]["default"])
+        file = template_file(route, folder)
         try:
-            found.append(rulebook.resolve(spec, engine=route.get("engine")))
+            checkpoint = None if file is None else load_template(file)
+        except ConfigError as error:
+            key = ("routes", index, "dialect_options", "response_template")
+            problems += [(key, line) for line in str(error).splitlines()]
+            continue
+        try:
+            found.append(rulebook.resolve(spec, engine=route.get("engine"), checkpoint=checkpoint))
         except UnknownDialect as error:
             halves = [half for half, name in spec.items() if name == error.name] if isinstance(spec, dict) else []
             problems.append(((*_dialect_key(index), *(halves if len(halves) == 1 else ())), str(error)))
@@ -115,15 +140,16 @@ def make_routes(
             rules=RouteRules(
                 name=name,
                 dialect=found.dialect,
+                dialect_why=found.why,
                 policy=_policy(profile, top=data.get("policy", {}), own=route.get("policy", {})),
                 limits=limits,
+                parser=_parser(route.get("dialect")),
                 reasoning_end_string=route.get("reasoning_end_string"),
                 openings=openings,
                 **{key: route.get(key, _ROUTE[key]["default"]) for key in _RULES},
             ),
             dialect_name=found.name,
-            dialect_why=found.why,
-            auto=route.get("dialect", _ROUTE["dialect"]["default"]) == "auto",
+            auto=route.get("dialect", _ROUTE["dialect"]["default"]) == "auto" and template_file(route, Path()) is None,
         )
         for route, match, name, found in zip(routes, matches, names, dialects, strict=True)
     )
@@ -159,6 +185,12 @@ def observe_notes(data: Mapping[str, Any]) -> Iterator[Problem]:
     for path, block in blocks.items():
         decided = {key: value for key, value in _OBSERVE.items() if block.get(key, value) != value}
         yield from (((*path, key), f"acts as {value} in profile observe") for key, value in decided.items())
+
+
+def _parser(spec: object) -> str:
+    """The engine's reasoning parser, where the route names one and not a family."""
+    named = spec.get("reasoning", "") if isinstance(spec, dict) else spec
+    return named if isinstance(named, str) and (isinstance(spec, dict) or "/" in named) else ""
 
 
 def _dialect_key(index: int) -> KeyPath:
@@ -202,7 +234,8 @@ def _policy(profile: Profile, *, top: Mapping[str, Any], own: Mapping[str, Any])
     changes: dict[str, object] = {
         "findings": {Finding(name): Mode(mode) for name, mode in findings.items() if name in _ACTING},
         "dedup": Dedup(**{**top.get("dedup", {}), **own.get("dedup", {})}),
-        **{key: keys[key] for key in ("promote_reasoning", "on_internal_error") if key in keys},
+        "tool_rescue": _tool_rescue({**top.get("tool_rescue", {}), **own.get("tool_rescue", {})}),
+        **{key: keys[key] for key in _AS_WRITTEN if key in keys},
     }
     request = {**top.get("request", {}), **own.get("request", {})}
     if "history" in request:
@@ -210,3 +243,8 @@ def _policy(profile: Profile, *, top: Mapping[str, Any], own: Mapping[str, Any])
     if "reasoning_field" in keys:
         changes["reasoning_field"] = ReasoningField(keys["reasoning_field"])
     return policy_for(profile, **changes)
+
+
+def _tool_rescue(keys: Mapping[str, Any]) -> ToolRescue:
+    modes = {key: Mode(keys[key]) for key in ("content", "reasoning", "markerless") if key in keys}
+    return ToolRescue(**modes, stream=keys.get("stream", "complete"), deny=tuple(keys.get("deny", ())))

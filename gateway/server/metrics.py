@@ -7,6 +7,7 @@ route in force can produce. Must not know requests, bytes, connections.
 from __future__ import annotations
 
 import time
+from collections import Counter as Counted
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -23,29 +24,29 @@ from prometheus_client import (
 )
 
 from gateway import __version__
-from gateway.findings import LEAKS, Finding
-from gateway.integrity.tally import Tally
-from gateway.policy import Mode
+from gateway.findings import LEAKS
+from gateway.integrity.tally import NOT_DONE, Tally
 from gateway.protocols import PROTOCOLS
 from gateway.server.auto import EngineFacts
 from gateway.server.catalogue import (
-    ACTIONS,
+    CALL_FAILURES,
+    CALL_SOURCES,
+    CAPPED,
     CATALOGUE,
+    CUT,
+    FAILED_CALLS,
     FALLBACKS,
     LABELS,
     MODELS_KEPT,
-    OF_MARKERS,
     OTHER,
     PARSE_STAGES,
     REJECTIONS,
+    UNPARSED,
     Family,
 )
-from gateway.server.config import Route
 from gateway.server.inforce import Standing
 from gateway.server.inspected import Held
-
-OBSERVED = "would_"
-"""Prefix of an action that was not done: the client saw the leak."""
+from gateway.server.series import Remedy, findings_of, history_remedy, holds_of, remedies_of, withheld_remedy
 
 _KINDS: dict[str, Callable[..., Any]] = {"counter": Counter, "gauge": Gauge, "histogram": Histogram}
 
@@ -96,22 +97,28 @@ class Metrics:
     def stands(self, standing: Standing, engines: Iterable[EngineFacts]) -> None:
         """A configuration, or what engines say about themselves, came into force."""
         rulebook = standing.config.rulebook
-        self._families["rules_loaded"].set(len(rulebook.dialects) + len(rulebook.calls))
+        self._families["rules_loaded"].set(len(rulebook.dialects) + len(rulebook.calls) + len(rulebook.openings))
         self._info("build_info", [(__version__, rulebook.digest)])
         served = [(facts.engine, facts.version, model.id) for facts in engines for model in facts.models]
         self._models |= set(sorted(standing.models - self._models)[: max(0, MODELS_KEPT - len(self._models))])
         self._info("upstream_info", [row for row in served if row[-1] in self._models])
-        rules = {rule for route in standing.config.routes for rule in active(route)}
+        routes = standing.config.routes
+        rules = {rule for route in routes for rule in findings_of(route)}
+        remedies = {remedy for route in routes for remedy in remedies_of(route)}
         leaks = sorted(rules & LEAKS)
-        actions = {action for rule in rules for action in ACTIONS.get(rule, ())}
         whose = [(model, protocol.name) for model in (*self._models, OTHER) for protocol in set(PROTOCOLS.values())]
         self._zero("any_leak_responses", whose)
         self._zero("responses", [(*who, stream) for who in whose for stream in LABELS["stream"]])
         for name in ("leaky_responses", "delivered_leaks"):
             self._zero(name, [(*who, rule) for who in whose for rule in leaks])
-        self._zero("remediations", [(*who, action, "ok") for who in whose for action in actions])
+        self._zero("remediations", [(*who, *remedy[1:]) for who in whose for remedy in remedies])
+        self._zero("remediation_rules", [remedy[:2] for remedy in remedies])
         self._zero("leak_markers", [(rule,) for rule in rules])
-        self._zero("remediation_rules", [(rule, action) for rule in rules for action in ACTIONS.get(rule, ())])
+        self._zero("tool_responses", whose)
+        self._zero("tool_calls", [(*who, source) for who in whose for source in CALL_SOURCES])
+        self._zero("tool_call_failures", [(*who, reason) for who in whose for reason in CALL_FAILURES])
+        for name in ("held_seconds", "hold_releases"):
+            self._zero(name, [(cause,) for route in routes for cause in holds_of(route)])
 
     def _info(self, name: str, rows: Iterable[tuple[str, ...]]) -> None:
         family = self._families[name]
@@ -135,23 +142,30 @@ class Metrics:
         """An answer was read. `model`: as the request names it."""
         name = self.model_label(model)
         self._series["responses"](name, protocol, str(stream).lower()).inc()
-        leaks: set[str] = set()
-        delivered: set[str] = set()
         for row, count in tally.findings:
-            undone = row.action.startswith(OBSERVED)
             self._series["leak_markers"](row.finding).inc(count)
-            if not undone:
-                self._series["remediations"](name, protocol, row.action, "ok").inc(count)
-                self._series["remediation_rules"](row.finding, row.action).inc(count)
-            if row.finding in LEAKS:
-                leaks.add(row.finding)
-                delivered |= {row.finding} if undone else set()
-        if leaks:
+        if tally.leaky:
             self._series["any_leak_responses"](name, protocol).inc()
-        for finding in leaks:
+        for finding in tally.leaky:
             self._series["leaky_responses"](name, protocol, finding).inc()
-        for finding in delivered:
+        for finding in tally.delivered:
             self._series["delivered_leaks"](name, protocol, finding).inc()
+        if tally.offered:
+            self._series["tool_responses"](name, protocol).inc()
+        for source in CALL_SOURCES:
+            self._series["tool_calls"](name, protocol, source).inc(tally.calls[source])
+        for reason, count in _failed_calls(tally).items():
+            self._series["tool_call_failures"](name, protocol, reason).inc(count)
+
+    def remedied(self, tally: Tally, *, model: str | None, protocol: str) -> None:
+        """What was done in a request, and in its answer, read or not. `model`: as the request names it."""
+        name = self.model_label(model)
+        for (rule, action, outcome), count in _remedies(tally).items():
+            self._series["remediations"](name, protocol, action, outcome).inc(count)
+            self._series["remediation_rules"](rule, action).inc(count)
+        self._families["suppressed_characters"].inc(tally.suppressed)
+        for comparison in LABELS["comparison"]:
+            self._series["dedup"](comparison).inc(tally.dedup[comparison])
 
     def latency(self, *, route: str, first: float | None, stages: Mapping[str, float | None]) -> None:
         """What an inspected answer cost, in seconds. `first`: until its first byte; None for what did not happen."""
@@ -214,17 +228,31 @@ class Metrics:
 
 _ONE_LABEL = {
     "added_latency_seconds": "stage",
-    "held_seconds": "cause",
-    "hold_releases": "cause",
+    "dedup": "comparison",
     "upstream_connections": "state",
     "client_disconnects": "phase",
     "config_reloads": "result",
 }
 
 
-def active(route: Route) -> set[Finding]:
-    """The findings that the route's answers can show."""
-    read = [route, *route.by_model.values()]
-    marked = any(variant.rules.dialect is not None for variant in read)
-    found = {finding for finding in Finding if route.rules.policy.mode(finding) is not Mode.OFF}
-    return found if marked else found - OF_MARKERS
+def _failed_calls(tally: Tally) -> Counted[str]:
+    """What failed of the tool calls of an answer, by reason."""
+    failed: Counted[str] = Counted({CUT: tally.calls["cut"]})
+    for row, count in tally.findings:
+        if (row.finding, row.rule) in FAILED_CALLS and row.where != "request":
+            failed[FAILED_CALLS[row.finding, row.rule] or UNPARSED[row.where or "content"]] += count
+    return failed
+
+
+def _remedies(tally: Tally) -> Counted[Remedy]:
+    done: Counted[Remedy] = Counted()
+    for row, count in tally.findings:
+        if row.action == "capped":
+            done[row.finding, CAPPED, "capped"] += count
+        elif row.action not in NOT_DONE:
+            done[row.finding, row.action, "ok"] += count
+    for name, count in tally.request.items():
+        done[history_remedy(name)] += count
+    for name, count in tally.withheld.items():
+        done[withheld_remedy(name)] += count
+    return done

@@ -302,6 +302,7 @@ class Runner:
             self._metrics.chained(visit.route)
         for hold in sink.holds:
             self._metrics.held(hold)
+        self._metrics.remedied(tally, model=visit.model, protocol=visit.route)
         if exchange.inspected:
             self._metrics.inspected(tally, model=visit.model, protocol=visit.route, stream=sink.streamed)
         if sink.bug is not None:

@@ -46,6 +46,26 @@ def test_every_error_of_a_bad_file_goes_to_stderr_and_the_exit_code_is_2(
     )
 
 
+def test_what_a_response_template_cannot_say_is_told_beside_other_errors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "c.yaml"
+    (tmp_path / "t.json").write_text('{"fields": {"thinking": {"open_pattern": "<.*>", "close": "x"}}}', "utf-8")
+    path.write_text(
+        "profil: repair\nroutes:\n- upstream: http://h\n  dialect_options: {response_template: t.json}\n"
+        "- upstream: http://h\n  dialect_options: t.json\n",
+        "utf-8",
+    )
+    assert main(["--config", str(path)]) == 2
+    told = "is no plain list of literals, so no dialect can say it; name the model's family instead"
+    assert capsys.readouterr().err.splitlines() == [
+        f"{path}:1: profil: unknown key, did you mean profile?",
+        f"{path}:4: routes[0].dialect_options.response_template: {tmp_path}/t.json: "
+        f"fields.thinking.open_pattern: {told}",
+        f'{path}:6: routes[1].dialect_options: got "t.json", expected a mapping',
+    ]
+
+
 BAD = """routes:
 - upstream: http://127.0.0.1:8000
   dialect: thinkk

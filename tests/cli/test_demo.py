@@ -69,6 +69,22 @@ def test_one_case_is_shown_beside_its_repair_and_in_the_leak_table(capsys: pytes
 
 
 @pytest.mark.usefixtures("eighty_columns")
+def test_a_call_is_shown_as_the_text_it_was_and_as_the_call_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--case", "call-left-in-content"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    shown = lines.index(f"{'content':38} | content")
+    assert lines[shown + 1 : shown + 7] == [
+        '  Let me look.\\n<tool_call>\\n{"name":  |   Let me look.\\n',
+        '  "get_weather", "arguments":          |',
+        '  {"city": "Oslo"}}\\n</tool_call>      |',
+        "tool calls                             | tool calls",
+        '  (nothing)                            |   get_weather({"city": "Oslo"})',
+        "=> as expected",
+    ]
+    assert re.search(r"^call-left-in-content tool_rescued <tool_call>\\n.* 1 +0$", "\n".join(lines), re.MULTILINE)
+
+
+@pytest.mark.usefixtures("eighty_columns")
 def test_an_unknown_case_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["--case", "nope"])
@@ -101,7 +117,9 @@ async def test_every_case_reads_the_same_without_streaming() -> None:
             ) as response:
                 message = (await response.json())["choices"][0]["message"]
             got[case.name] = [message.get(name) or "" for name in (*REASONING_FIELDS, "content")]
-            wanted[case.name] = [case.expect_reasoning, case.expect_reasoning, case.expect_content]
+            calls = [call["function"] for call in message.get("tool_calls") or ()]
+            got[case.name] += [f"{call['name']}({call['arguments']})" for call in calls]
+            wanted[case.name] = [case.expect_reasoning, case.expect_reasoning, case.expect_content, *case.expect_calls]
     assert got == wanted
 
 
@@ -114,6 +132,16 @@ async def test_a_wrong_answer_is_named_and_fails_the_run() -> None:
         assert await run([right, wrong], urls, pace=0, screen=screen) is False
     assert "1 of 2 as expected" in out.getvalue()
     assert out.getvalue().endswith("NOT AS EXPECTED: closer-at-head-of-content\n")
+
+
+async def test_an_answer_with_other_calls_is_not_as_expected() -> None:
+    case = SCRIPTS["arguments-sent-twice"]
+    direct, through = Answer(), Answer()
+    async with running([case]) as urls, aiohttp.ClientSession() as session:
+        for url, answer in ((urls.engine, direct), (urls.gateway, through)):
+            await ask(session, url, request_for(case, pace=0), answer, lambda: None)
+    assert direct.fields == through.fields
+    assert (Result(case, direct, direct).as_expected, Result(case, direct, through).as_expected) == (False, True)
 
 
 async def test_a_gateway_that_is_gone_fails_the_run_with_its_error_on_the_screen() -> None:

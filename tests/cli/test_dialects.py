@@ -57,9 +57,10 @@ def test_show_fits_into_a_hundred_columns_and_loses_no_character(name: str, caps
     assert main(["show", name]) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 100
-    samples = SHIPPED.dialects[name].samples if name in SHIPPED.dialects else ()
+    entries = [entries[name] for entries in (SHIPPED.dialects, SHIPPED.calls) if name in entries]
     solid = "".join(out.split())
-    assert [sample for sample in samples if "".join(repr(sample.raw).split()) not in solid] == []
+    raws = [sample.raw for entry in entries for sample in entry.samples]
+    assert [raw for raw in raws if "".join(repr(raw).split()) not in solid] == []
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,11 @@ def test_show_prints_markers_guards_samples_and_the_call_format_of_the_name(caps
         "the channel was skipped",
         "reasoning 'two and two', content '4'",
         "call format kimi_k3",
-        "region: '<|open|>tools<|sep|>' to '<|close|>tools<|sep|>'; ends a thought at once",
+        "region: '<|open|>tools<|sep|>' to '<|close|>tools<|sep|>'",
+        "calls as elements; ends a thought at once; never a client's text",
+        "calls as elements; the opener is part of the call; never a client's text",
+        "the family counts its ids: {name}:{number}",
+        'f {"a": "x", "n": 1}',
     ):
         assert text in out
     assert "never the answer" not in out
@@ -99,7 +104,7 @@ def test_show_prints_header_rules_and_that_a_thought_is_never_the_answer(capsys:
     out = capsys.readouterr().out
     assert re.search(r"header text +assistant\\s\* +-> +answer", out)
     assert "a thought is never the answer, even with thinking off" in out
-    assert "no marker: the call is found" in out
+    assert "region: the dialect's header to the end of the last call\n    calls as arguments; never a client's" in out
 
 
 def test_show_of_a_family_without_a_call_format_of_its_name(capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,8 +119,32 @@ def test_show_of_a_call_format_alone_prints_its_parser_names(capsys: pytest.Capt
     assert capsys.readouterr().out.splitlines() == [
         "call format granite_20b: JSON object behind <function_call>, no closer",
         "  vllm --tool-call-parser: granite-20b-fc",
-        "  region: '<function_call>' to the end of the output",
+        "  region: '<function_call>', '<function_call> ' to the end of the last call",
+        "    calls as json",
+        """  sample '<function_call> {"name": "f", "arguments": {"a": "x"}}<function_call> {"name": "g",""",
+        """      "arguments": {}}'""",
+        """    f {"a": "x"}""",
+        "    g {}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("dsml", "  each also with '‖', '｜｜', '|', '||' for '｜'"),
+        ("llama_json", "    calls as json; the opener is part of the call; counts at a line start only"),
+        ("hermes", "    calls as json or elements"),
+        ("inkling", "    no call is read; never a client's text"),
+        ("template", "  no region: the checkpoint's own template says how calls are written"),
+    ],
+)
+def test_show_prints_what_is_peculiar_to_a_call_format(
+    name: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", name]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert line in out
+    assert [shown for shown in out if "region:" in shown and "‖" in shown] == []
 
 
 @pytest.mark.parametrize(
@@ -151,8 +180,8 @@ def test_test_passes_for_shipped_files_and_says_how_much_was_read(
     path: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["test", str(shipped_rules() / path)]) == 0
-    assert re.search(r"\d+ samples and \d+ outputs made from the markers, \d{3,} readings: all as declared\n$",
-                     capsys.readouterr().out)  # fmt: skip
+    made = r"\d+ samples and \d+ outputs made from the markers, \d+ outputs with calls"
+    assert re.search(rf"{made}, \d{{3,}} readings: all as declared\n$", capsys.readouterr().out)
 
 
 def test_test_fails_with_what_differs_when_a_sample_reads_otherwise(
@@ -178,6 +207,61 @@ def test_test_prints_ten_failures_and_counts_all(tmp_path: Path, capsys: pytest.
     out = capsys.readouterr().out
     assert out.count("FAILED [") == 10
     assert out.endswith("readings: 12 outputs FAILED\n")
+
+
+BOX = """\
+name: box
+summary: s
+aliases: {}
+bodies:
+  - kind: elements
+    call: {open: ["<run "], end: ">", words: '(?P<name>\\w+)'}
+    close: ["</run>"]
+    argument: {open: ["<arg "], end: ">", words: '(?P<name>\\w+)'}
+    argument_close: ["</arg>"]
+regions:
+  - {open: ["<box>"], close: ["</box>"]}
+samples:
+  - {raw: "<box><run f><arg a>1</arg></run></box>", calls: [{name: f, arguments: {a: "1"}}]}
+"""
+
+
+def test_test_of_a_users_call_format_reads_a_corpus_made_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["test", file(tmp_path / "calls" / "box.yaml", BOX)]) == 0
+    assert re.search(r" 9 outputs with calls, \d{3,} readings: all as declared\n$", capsys.readouterr().out)
+
+
+def test_test_of_a_call_format_fails_with_the_content_and_the_calls_that_differ(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = file(tmp_path / "calls" / "box.yaml", BOX.replace('{a: "1"}}]', "{a: 1}}], content: x"))
+    assert main(["test", path]) == 1
+    assert capsys.readouterr().out.startswith(
+        "FAILED '<box><run f><arg a>1</arg></run></box>' in pieces of 1\n"
+        "  content: got '', expected 'x'\n"
+        "  calls: got [('f', {'a': '1'})], expected [('f', {'a': 1})]\n"
+    )
+
+
+def test_test_says_so_where_no_sample_shows_how_a_call_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = file(tmp_path / "calls" / "box.yaml", BOX[: BOX.index("samples")])
+    assert main(["test", path]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("no sample of box shows how some of its calls are written: those were not tried\n")
+    assert ", 0 outputs with calls, " in out
+
+
+def test_test_of_a_dialect_reads_the_calls_of_its_formats_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file(tmp_path / "calls" / "box.yaml", BOX)
+    path = file(tmp_path / "dialects" / "mine.yaml", GOOD + "calls: [box]\n")
+    assert main(["--rules", str(tmp_path), "test", path]) == 0
+    assert " 9 outputs with calls, " in capsys.readouterr().out
 
 
 def test_test_of_a_bad_file_is_refused_with_its_place(tmp_path: Path) -> None:

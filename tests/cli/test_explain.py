@@ -49,19 +49,78 @@ def test_a_replay_has_no_place_of_its_own(tmp_path: Path, capsys: pytest.Capture
     assert cut[-3:] == ["reasoning, 3 characters:", "  Hi.", "content, 0 characters:"]
 
 
-def test_a_tool_region_is_shown_as_text_of_the_content(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = "<|tool_call>call:f{}<tool_call|>"
-    lines = explained(text, "--dialect", "gemma4", tmp_path=tmp_path, capsys=capsys)
-    assert lines[1:3] == [
-        "      0  content    forward  '<|tool_call>': opens a tool region (tool_open)",
-        "      0  tool       tool     '<|tool_call>call:f{}'",
-    ]
-    assert lines[-4:] == [
-        "content, 32 characters:",
-        f"  {text}",
-        "tool text, part of the content, 32 characters:",
-        f"  {text}",
-    ]
+CALL = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
+FORWARDED = "forward  '<tool_call>'"
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "result"),
+    [
+        (
+            f"Now.\n{CALL}",
+            [
+                "      0  content    text     'Now.\\n'",
+                f"      5  content    {FORWARDED}: opens a tool region (tool_open)",
+                """      5  content    call     f('{"a": 1}')""",
+            ],
+            ["content, 5 characters:", "  Now.", "  ", "tool calls:", '  f({"a": 1})'],
+        ),
+        (
+            f"<think>Now {CALL}",
+            [
+                "      0  content    drop     '<think>': opens the thought at the start of the output (think_open)",
+                "      7  reasoning  text     'Now '",
+                f"     11  reasoning  {FORWARDED}: may be a call, if the output ends with it (tool_open)",
+                """     11  reasoning  call     f('{"a": 1}')""",
+            ],
+            ["content, 0 characters:", "tool calls:", '  f({"a": 1})'],
+        ),
+        (
+            f"{CALL[:30]}",
+            [
+                f"      0  content    {FORWARDED}: opens a tool region (tool_open)",
+                """      0  content    text     '<tool_call>\\n{"name": "f", "arg'  no whole call""",
+            ],
+            ["content, 30 characters:", "  <tool_call>", '  {"name": "f", "arg'],
+        ),
+        (
+            '<tool_call>\n{"name": 1}',
+            [
+                f"      0  content    {FORWARDED}: opens a tool region (tool_open)",
+                "      0  content    text     what follows began like a call, and is none",
+                """      0  content    text     '<tool_call>\\n{"name": 1}'""",
+            ],
+            ["content, 23 characters:", "  <tool_call>", '  {"name": 1}'],
+        ),
+    ],
+)
+def test_a_tool_region_is_a_call_or_text_and_says_which(
+    text: str, table: list[str], result: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    args = ("--dialect", "qwen3", "--tools", "hermes", "--no-stopped" if text == CALL[:30] else "--stopped")
+    lines = explained(text, *args, tmp_path=tmp_path, capsys=capsys)
+    assert lines[1 : len(table) + 1] == table
+    assert lines[-len(result) :] == result
+
+
+def test_with_tools_both_names_are_parser_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "output.txt").write_text("text", "utf-8")
+    assert main([str(tmp_path / "output.txt"), "--dialect", "qwen", "--tools", "hermes"]) == 2
+    assert "no rules for --reasoning-parser 'qwen'" in capsys.readouterr().err
+
+
+def test_a_tool_parser_alone_is_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = explained(CALL, "--tools", "sglang/qwen25", tmp_path=tmp_path, capsys=capsys)
+    assert lines[-2:] == ["tool calls:", '  f({"a": 1})']
+
+
+def test_a_reasoning_parser_alone_leaves_calls_in_the_content(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = explained(CALL, "--dialect", "vllm/qwen3", tmp_path=tmp_path, capsys=capsys)
+    assert lines[2].startswith("      0  tool       tool     '<tool_call>")
+    shown = ["  <tool_call>", '  {"name": "f", "arguments": {"a": 1}}', "  </tool_call>"]
+    assert lines[-8:] == ["content, 61 characters:", *shown, "tool text, part of the content, 61 characters:", *shown]
 
 
 def test_what_is_suppressed_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,9 +184,33 @@ def test_a_bad_file_or_dialect_is_said_on_stderr_and_the_exit_code_is_2(
     assert "Errno" not in captured.err
 
 
-def test_a_wrong_use_is_exit_code_2() -> None:
+def test_a_response_template_stands_for_a_dialect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.json"
+    path.write_text('{"fields": {"thinking": {"open": "<plan>", "close_pattern": "</plan>\\\\s*"}}}', "utf-8")
+    (tmp_path / "output.txt").write_text("<plan>a</plan>b", "utf-8")
+    args = [str(tmp_path / "output.txt"), "--response-template", str(path)]
+    assert main(args) == 0
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[-4:] == ["reasoning, 1 characters:", "  a", "content, 1 characters:", "  b"]
+    told = "fields.thinking.close_pattern: white space beside the marker is left in the text"
+    assert printed.err == f"explain: {path}: {told}\n"
+    path.write_text("{}", "utf-8")
+    assert main(args) == 2
+    assert capsys.readouterr().err.startswith(f"explain: {path}: no response_template, ")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["output.txt", "--dialect", "think", "--starts-in", "middle"],
+        ["output.txt"],
+        ["output.txt", "--dialect", "think", "--response-template", "t.json"],
+        ["output.txt", "--tools", "hermes", "--response-template", "t.json"],
+    ],
+)
+def test_a_wrong_use_is_exit_code_2(args: list[str]) -> None:
     with pytest.raises(SystemExit) as left:
-        main(["output.txt", "--dialect", "think", "--starts-in", "middle"])
+        main(args)
     assert left.value.code == 2
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -220,11 +221,11 @@ async def test_a_change_under_fifty_open_streams_cuts_none_and_reaches_the_next_
         assert gateway.process.returncode is None
 
 
-async def reloads(gateway: Process, *, result: str) -> None:
-    """Returns when the process has counted one."""
-    none = f'integrity_config_reloads_total{{result="{result}"}} 0.0'.encode()
+async def reloads(gateway: Process, *, result: str, more_than: int = 0) -> None:
+    """Returns when the process has counted one, or one more."""
+    row = re.compile(rb'integrity_config_reloads_total{result="%b"} (\d+)' % result.encode())
     async with asyncio.timeout(10):
-        while none in (await fetch(gateway.admin, get("/metrics"))).body:
+        while [int(n) for n in row.findall((await fetch(gateway.admin, get("/metrics"))).body)] <= [more_than]:
             pass
 
 
@@ -240,6 +241,20 @@ async def test_the_kill_switch_of_the_environment_outlasts_a_reload(tmp_path: Pa
             gateway.process.send_signal(signal.SIGHUP)
             await reloads(gateway, result="success")
             assert (await fetch(gateway.url, post(b'{"messages":[]}'))).body == leak
+
+
+async def test_a_hangup_with_a_bad_file_leaves_the_old_rules_in_force(tmp_path: Path) -> None:
+    """F08, without a change of the file that could have been noticed by itself."""
+    leak = b'{"choices":[{"index":0,"message":{"content":"<think>a</think>b"},"finish_reason":"stop"}]}'
+    async with engine(saying(plain(leak))) as upstream:
+        path = config(tmp_path, upstream.url)
+        async with serving("--config", path) as gateway:
+            written(path, "profile: observe\nroutes: 5\n")
+            for number in (1, 2):  # noticed, and asked for
+                await reloads(gateway, result="failure", more_than=number - 1)
+                gateway.process.send_signal(signal.SIGHUP)
+            assert b"<think>" not in (await fetch(gateway.url, post(b'{"messages":[]}'))).body
+            assert (await fetch(gateway.admin, get("/readyz"))).status == 200
 
 
 async def test_a_gateway_without_a_file_outlives_a_hangup() -> None:
@@ -268,7 +283,7 @@ async def test_a_signal_before_it_listens_is_a_clean_end(tmp_path: Path) -> None
     process = await spawn("--config", str(path))
     writer = await asyncio.to_thread(open, path, "w")  # returns once the process has opened it for reading
     process.send_signal(signal.SIGTERM)
-    with writer:
+    with contextlib.suppress(BrokenPipeError), writer:  # it may have ended without reading on
         writer.write(CONFIG.format(upstream="http://127.0.0.1:9", settle=0, timeout=1))
     _, errors = await asyncio.wait_for(process.communicate(), 20)
     assert (process.returncode, errors) == (0, b"")

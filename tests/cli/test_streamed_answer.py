@@ -49,6 +49,15 @@ def test_the_fields_of_the_deltas_add_up_under_their_own_names() -> None:
     assert (answer.reasoning, answer.content, answer.ended) == ("ac", "b", False)
 
 
+def test_the_pieces_of_a_call_add_up_by_its_index() -> None:
+    answer = Answer()
+    for index, function in ((1, {"name": "g", "arguments": ""}), (0, {"name": "f"}), (1, {"arguments": "{}"})):
+        answer.take(event(choices=[{"delta": {"tool_calls": [{"index": index, "function": function}]}}]))
+    answer.take(event(choices=[{"delta": {"tool_calls": None}, "finish_reason": "tool_calls"}]))
+    answer.take(event(choices=[{"delta": {}, "finish_reason": None}]))
+    assert (answer.calls, answer.finish) == (("f()", "g({})"), "tool_calls")
+
+
 def test_done_ends_the_answer() -> None:
     answer = Answer()
     answer.take(b"[DONE]")

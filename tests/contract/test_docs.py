@@ -14,8 +14,11 @@ from typing import Any
 
 import pytest
 
+from gateway.cli.side_by_side import visible
+from gateway.cli.streamed_answer import Answer
 from gateway.limits import KIB, MIB, Limits
 from gateway.rulebook.yamlpos import load_yaml_with_lines
+from gateway.scripted_engine import Recording, Script, load_recordings, load_scripts, wire
 from gateway.server.config import Drain, config_from_mapping
 
 REPO = Path(__file__).parents[2]
@@ -76,6 +79,42 @@ def test_the_readme_s_configurations_are_whole_and_have_no_warning() -> None:
 
 def test_the_readme_is_short() -> None:
     assert len((REPO / "README.md").read_text().splitlines()) < 150
+
+
+CASES = {case.name: case for case in (*load_scripts(), *load_recordings())}
+
+
+def _picture() -> Iterator[tuple[str, list[list[str]]]]:
+    """The cases of the README's picture: name, then reasoning, content and calls of the engine and of the gateway."""
+    table = (REPO / "README.md").read_text().partition("## Before and after\n")[2].partition("\n## ")[0]
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in table.splitlines() if line.startswith("|")][2:]
+    cells = [[cell.strip().replace("\\|", "|").strip("`") for cell in row] for row in rows]
+    for (name, *_), *answers in zip(cells[::3], cells[1::3], cells[2::3], strict=True):
+        assert [answer[0] for answer in answers] == ["engine", "gateway"]
+        yield name, [answer[1:] for answer in answers]
+
+
+def _sent(case: Script | Recording) -> Answer:
+    """What a client joins of the stream that the engine sends."""
+    if isinstance(case, Recording):
+        body = b"".join(case.stream.chunks)
+    else:
+        head = wire.Head(id="x", model=case.name)
+        shape = {"n": 1, "with_usage": False, "finish_with_last": False}
+        body = b"".join(wire.stream_frames(head, case.deltas, case.finish_reason, **shape))
+    answer = Answer()
+    for data in re.findall(rb"^data: (.+?)\r?$", body, re.MULTILINE):
+        answer.take(data)
+    return answer
+
+
+def test_the_readme_s_picture_is_what_the_demo_plays() -> None:
+    shown = dict(_picture())
+    assert any(case.expect_calls for name, case in CASES.items() if name in shown)
+    for name, (engine, gateway) in shown.items():
+        case, sent = CASES[name], _sent(CASES[name])
+        assert engine == [*map(visible, (sent.reasoning, sent.content)), "; ".join(sent.calls)]
+        assert gateway == [*map(visible, (case.expect_reasoning, case.expect_content)), "; ".join(case.expect_calls)]
 
 
 def test_the_readme_s_python_runs() -> None:

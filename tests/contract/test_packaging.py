@@ -30,7 +30,8 @@ def test_the_lock_pins_every_line_to_one_version() -> None:
 
 
 def test_every_declared_dependency_is_locked() -> None:
-    declared = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]
+    extras = PROJECT["optional-dependencies"]
+    declared = [*PROJECT["dependencies"], *extras["dev"], *extras["differential"]]
     assert {_name(line) for line in declared} - {_name(line) for line in _pins()} == set()
 
 

@@ -49,6 +49,13 @@ def test_what_the_model_was_loaded_from_decides_where_its_name_says_nothing() ->
     assert "assistant from openai/gpt-oss-20b" in route.dialect_why
 
 
+def test_the_version_of_a_route_s_engines_is_known_where_they_agree() -> None:
+    assert told(facts(OWN)).rules.engine_version == "0.32.0"
+    assert told(facts(OWN), facts(OWN), engine="vllm", dialect="think").rules.engine_version == "0.32.0"
+    assert told(facts(OWN), facts(OWN, version="0.33.0")).rules.engine_version == ""
+    assert told().rules.engine_version == ""
+
+
 def test_a_name_of_no_family_stays_generic_and_says_so() -> None:
     route = told(facts(OWN))
     assert route.dialect_name == "generic"

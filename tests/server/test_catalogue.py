@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gateway.integrity.holds import HOLDS
-from gateway.server.catalogue import ACTIONS, CATALOGUE, LABELS, MODELS_KEPT
+from gateway.server.catalogue import ACTIONS, CATALOGUE, MODELS_KEPT
 from gateway.server.config import Timeouts
 from gateway.server.engines import KNOWN_SECONDS, UNKNOWN_SECONDS
 
@@ -31,10 +30,6 @@ def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
 def test_metrics_that_the_page_speaks_of_exist() -> None:
     known = {family.exposed for family in CATALOGUE}
     assert set(re.findall(r"integrity_\w+", PAGE)) <= known
-
-
-def test_causes_are_the_declared_windows() -> None:
-    assert LABELS["cause"] == tuple(hold.cause for hold in HOLDS)
 
 
 def test_no_action_of_the_start_is_one_that_was_not_done() -> None:

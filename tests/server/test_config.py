@@ -126,6 +126,10 @@ BAD = [
         "FILE:1: routes[0].dialect: got an empty mapping, expected auto, none, the name of a dialect, or "
         "{reasoning: NAME, tools: NAME}",
     ),
+    (
+        "routes: [{upstream: http://h, dialect_options: {response_templat: x}}]\n",
+        "FILE:1: routes[0].dialect_options.response_templat: unknown key, did you mean response_template?",
+    ),
     ("routes: [\n", "FILE:2: not YAML: expected the node content, but found '<stream end>'"),
     ("listen: a:1\nlisten: a:2\n", "FILE:2: listen: the key is given twice"),
 ]
@@ -152,11 +156,6 @@ LATER = [
         {"routes": [{"upstream": UPSTREAM, "source": "tokens"}]},
         'routes[0].source: "tokens"',
         "use auto, fields or text",
-    ),
-    (
-        {"routes": [{"upstream": UPSTREAM, "dialect_options": {"x": 1}}]},
-        "routes[0].dialect_options: this",
-        "leave it empty",
     ),
 ]
 
@@ -330,10 +329,9 @@ def test_the_keys_that_the_black_box_runner_writes_are_accepted() -> None:
     assert (rules.reasoning_end_string, rules.policy.dedup.match) == ("</done>", "exact")
     assert {warning.split(": ")[1] for warning in config.warnings if "no effect" in warning} == {
         "policy.structured_output.check",
-        "policy.tool_rescue.reasoning",
-        "policy.tool_rescue.markerless",
-        "routes[0].policy.raw_text",
     }
+    assert rules.policy.raw_text == "split"
+    assert [rules.policy.rescue(where) for where in ("content", "reasoning", "markerless")] == [Mode.ENFORCE] * 3
 
 
 def test_the_mapping_is_left_as_it_was_given() -> None:
@@ -481,8 +479,9 @@ def test_an_unknown_dialect_on_the_command_line_names_the_flag() -> None:
 # ------------------------------------------------------------------ warnings
 
 
-def test_profile_full_says_that_it_acts_as_repair() -> None:
-    assert built({"profile": "full"}).warnings == ("test: profile: full acts as repair in this version",)
+def test_profile_full_says_how_far_it_goes() -> None:
+    told = "adds to repair, in this version, history rules and a finish reason that is missing"
+    assert built({"profile": "full"}).warnings == (f"test: profile: {told}",)
 
 
 def test_observe_says_which_keys_it_decides(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from gateway.errors import ConfigError
 from gateway.findings import Finding
 from gateway.limits import Limits
-from gateway.policy import Dedup, Policy
+from gateway.policy import Dedup, Mode, Policy, Profile, policy_for
 from gateway.server.config import Drain, Timeouts, config_from_mapping
 from gateway.server.config_check import SCHEMA, Places, resolved, schema_problems, shown, without_effect
 
@@ -91,11 +91,27 @@ def test_the_defaults_of_the_schema_are_those_of_the_program(block: str, values:
     assert described == {field.name: getattr(values, field.name) for field in fields(values)}
 
 
+_PLAIN = ("promote_reasoning", "on_internal_error", "raw_text", "phase_commentary")  # words, and no block around them
+
+
 def test_the_policy_defaults_of_the_schema_are_those_of_the_program() -> None:
     plain = [field for field in fields(Policy) if isinstance(field.default, str)]
     assert {field.name: field.default for field in plain if field.default is not MISSING} == {
-        name: keys("policy")[name]["default"] for name in ("promote_reasoning", "on_internal_error")
+        name: keys("policy")[name]["default"] for name in _PLAIN
     } | {"history": keys("policy.request")["history"]["default"]}
+
+
+@pytest.mark.parametrize("profile", list(Profile))
+def test_what_is_done_about_each_finding_and_call_is_what_the_schema_says(profile: Profile) -> None:
+    policy = policy_for(profile)
+    said = {f"findings.{finding}": policy.mode(finding) for finding in Finding}
+    said |= {f"tool_rescue.{where}": policy.rescue(where) for where in ("content", "reasoning", "markerless")}
+    for name, mode in said.items():
+        block, _, key = name.partition(".")
+        schema = keys(f"policy.{block}")[key]
+        observe = Mode.OBSERVE if schema["default"] == "enforce" else schema["default"]
+        expected = {Profile.OBSERVE: observe, Profile.FULL: schema.get("x-full", schema["default"])}
+        assert mode == expected.get(profile, schema["default"]), name
 
 
 def test_every_cap_is_a_key_with_the_default_of_the_program() -> None:
@@ -119,12 +135,12 @@ def test_every_default_is_accepted_by_its_own_schema() -> None:
 def test_only_what_asks_for_something_has_no_effect() -> None:
     data = {
         "routes": [{"upstream": "u", "match": {"headers": {"a": "b"}}}, {"upstream": "u", "engine_version": "0.33"}],
-        "policy": {"raw_text": "leave", "tool_rescue": {"deny": ["f"], "content": "enforce"}, "preamble": "off"},
+        "policy": {"raw_text": "leave", "structured_output": {"check": "enforce", "stream": "pass"}, "preamble": "off"},
         "limits": {"preamble": 512, "structured": "8MiB"},
     }
     assert list(without_effect(data)) == [
         ("routes", 1, "engine_version"),
-        ("policy", "tool_rescue", "deny"),
+        ("policy", "structured_output", "check"),
         ("limits", "structured"),
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 
 from gateway.errors import ConfigError
 from gateway.findings import Finding
-from gateway.policy import Dedup, Mode, Policy, Profile, ReasoningField, policy_for
-from gateway.server.config import Config, Match, config_from_mapping
+from gateway.policy import Dedup, Mode, Policy, Profile, ReasoningField, ToolRescue, policy_for
+from gateway.rulebook.dialect import Thought
+from gateway.server.config import Config, Match, config_from_mapping, load_config
 
 UPSTREAM = "http://127.0.0.1:8000"
 CHAT = "/v1/chat/completions"
@@ -92,6 +94,22 @@ def test_no_two_routes_share_a_name_even_where_a_glob_looks_like_a_number() -> N
     assert [route.rules.name for route in config.routes] == ["a#3", "a", "a#2", "a#4"]
 
 
+@pytest.mark.parametrize(
+    ("dialect", "parser"),
+    [
+        ({"reasoning": "deepseek_r1", "tools": "hermes"}, "deepseek_r1"),
+        ({"reasoning": "vllm/kimi_k3"}, "vllm/kimi_k3"),
+        ("vllm/kimi_k3", "vllm/kimi_k3"),
+        ({"tools": "hermes"}, ""),
+        ("kimi_k3", ""),  # a family of ours says nothing about what the engine runs
+        ("auto", ""),
+    ],
+)
+def test_the_engines_parser_is_known_where_a_route_names_it(dialect: object, parser: str) -> None:
+    assert built({"dialect": dialect}).routes[0].rules.parser == parser
+    assert built({}).routes[0].rules.parser == ""
+
+
 def test_one_base_url_or_a_list_of_them_is_taken_without_the_final_slash() -> None:
     config = built(
         {"match": {"models": ["m"]}, "upstream": "https://h/api/"}, {"upstream": ["http://a:1", "http://b:2/"]}
@@ -137,9 +155,18 @@ def test_the_policy_of_a_route_beats_the_top_one_key_by_key() -> None:
 
 
 def test_a_finding_of_a_later_version_is_accepted_and_kept_out_of_the_policy() -> None:
-    assert policy_of(top={"findings": {"tool_rescued": "off", "truncated": "off"}}).findings == {
+    assert policy_of(top={"findings": {"structured_repaired": "off", "truncated": "off"}}).findings == {
         Finding.TRUNCATED: Mode.OFF
     }
+
+
+def test_the_rescue_of_calls_is_laid_over_the_top_one_key_by_key() -> None:
+    top = {"tool_rescue": {"reasoning": "enforce", "deny": ["rm_*"], "stream": "incremental"}}
+    own = {"tool_rescue": {"content": "observe", "markerless": "off", "deny": []}}
+    assert policy_of(top=top).tool_rescue == ToolRescue(reasoning=Mode.ENFORCE, deny=("rm_*",), stream="incremental")
+    assert policy_of(top=top, own=own).tool_rescue == ToolRescue(
+        content=Mode.OBSERVE, reasoning=Mode.ENFORCE, markerless=Mode.OFF, stream="incremental"
+    )
 
 
 def test_profile_observe_changes_no_field_and_no_ending_whatever_the_policies_say() -> None:
@@ -172,7 +199,8 @@ def test_the_engine_says_whose_parser_name_is_meant_first(engine: str, registry:
 def test_with_any_other_engine_a_name_of_two_meanings_is_told(tmp_path: Path) -> None:
     (tmp_path / "calls").mkdir()
     for engine, marker in (("vllm", "<a>"), ("sglang", "<b>")):
-        call = f"name: {engine}\nsummary: x\naliases: {{{engine}: [twice]}}\nregions:\n- open: ['{marker}']\n"
+        call = f"name: {engine}\nsummary: x\naliases: {{{engine}: [twice]}}\n"
+        call += f"regions:\n- {{open: ['{marker}'], close: [x]}}\n"
         (tmp_path / "calls" / f"{engine}.yaml").write_text(call, "utf-8")
     config = [
         built({"engine": engine, "dialect": {"tools": "twice"}}, rules_dir=str(tmp_path))
@@ -204,7 +232,8 @@ def test_an_unknown_name_is_refused_at_its_own_half_where_that_is_sure(dialect: 
 
 def test_halves_that_do_not_go_together_are_refused_at_the_dialect(tmp_path: Path) -> None:
     (tmp_path / "calls").mkdir()
-    call = "name: clash\nsummary: a call in think tags\naliases: {vllm: [clash]}\nregions:\n- open: ['<think>']\n"
+    call = "name: clash\nsummary: a call in think tags\naliases: {vllm: [clash]}\n"
+    call += "regions:\n- {open: ['<think>'], close: [x]}\n"
     (tmp_path / "calls" / "clash.yaml").write_text(call, "utf-8")
     dialect = {"reasoning": "qwen3", "tools": "clash"}
     with pytest.raises(ConfigError, match=r"^test: routes\[0\]\.dialect: qwen and clash do not go together: "):
@@ -256,3 +285,72 @@ def test_several_engines_without_a_route_for_the_rest_are_told_where_the_rest_go
 def test_a_base_url_with_the_v1_that_clients_write_too_is_told(url: str) -> None:
     told = "test: routes[0].upstream: ends in /v1, which the paths of clients begin with: /v1/v1/… is asked"
     assert built({"upstream": url}).warnings == (told,)
+
+
+# ------------------------------------------------------------------ response templates
+
+
+def with_template(tmp_path: Path, fields: dict[str, Any], **route: Any) -> Config:
+    """A configuration file with one route, beside the `tokenizer_config.json` that it names."""
+    config = {"fields": fields, "start_anchor": "<|assistant|>"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"response_template": config}), "utf-8")
+    options = {"response_template": "tokenizer_config.json"}
+    text = json.dumps({"routes": [{"upstream": UPSTREAM, "dialect_options": options, **route}]})
+    (tmp_path / "c.yaml").write_text(text, "utf-8")
+    return load_config(tmp_path / "c.yaml", environ={})
+
+
+THOUGHT = {"thinking": {"open": "<plan>", "close_pattern": r"</plan>\s*"}}
+
+
+@pytest.mark.parametrize("dialect", ["auto", {"reasoning": "hf"}, {"reasoning": "sglang/beam", "tools": "hf"}])
+def test_a_response_template_is_the_dialect_of_a_route_that_leaves_it_to_the_checkpoint(
+    tmp_path: Path, dialect: object
+) -> None:
+    config = with_template(tmp_path, THOUGHT, dialect=dialect)
+    route = config.routes[0]
+    assert route.rules.dialect is not None
+    assert route.rules.dialect.thoughts == (Thought(open=("<plan>",), close=("</plan>",)),)
+    assert (route.dialect_name, route.auto) == ("response_template", False)  # no statement of the engine overrules it
+    assert route.dialect_why == f"the response template of {tmp_path}/tokenizer_config.json"
+    assert config.files == (tmp_path / "c.yaml", tmp_path / "tokenizer_config.json")
+    assert config.warnings == (
+        f"{tmp_path}/c.yaml:1: routes[0].dialect: {tmp_path}/tokenizer_config.json: response_template: "
+        "fields.thinking.close_pattern: white space beside the marker is left in the text",
+    )
+
+
+def test_a_call_format_goes_with_a_response_template(tmp_path: Path) -> None:
+    route = with_template(tmp_path, THOUGHT, dialect={"tools": "hermes"}, engine="vllm").routes[0]
+    assert route.dialect_name == "response_template+hermes"
+    assert route.rules.dialect is not None
+    assert [region.open for region in route.rules.dialect.regions] == [("<tool_call>",)]
+
+
+def test_everything_wrong_with_a_response_template_is_told_at_its_key(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        with_template(tmp_path, {"thinking": {"open": "<plan>"}, "content": {"close": ""}, "audio": {}})
+    key = "dialect_options.response_template"
+    file = f"{tmp_path}/tokenizer_config.json: response_template"
+    assert str(caught.value).splitlines() == [
+        f"{tmp_path}/c.yaml:1: routes[0].{key}: {file}: fields.audio: unknown key, "
+        "expected one of thinking, reasoning_content, reasoning, content, tool_calls",
+        f"{tmp_path}/c.yaml:1: routes[0].{key}: {file}: fields.content.close: got '', "
+        "expected a marker with a visible character, or a list of them",
+        f"{tmp_path}/c.yaml:1: routes[0].{key}: {file}: fields.thinking: got {{'open': '<plan>'}}, "
+        "expected close or close_pattern: a thought without one never ends",
+    ]
+
+
+def test_a_response_template_beside_a_family_or_without_a_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"c\.yaml:1: routes\[0\]\.dialect: 'qwen' leaves nothing to the checkpoint"):
+        with_template(tmp_path, THOUGHT, dialect="qwen")
+    with pytest.raises(ConfigError) as caught:
+        built({"dialect_options": {"response_template": f"{tmp_path}/none.json"}})
+    place = "test: routes[0].dialect_options.response_template"
+    assert str(caught.value) == f"{place}: {tmp_path}/none.json: cannot be read: No such file or directory"
+
+
+def test_no_response_template_is_the_default() -> None:
+    given, left_out = (built(route).routes[0] for route in ({"dialect_options": {"response_template": None}}, {}))
+    assert (given, given.auto) == (left_out, True)
