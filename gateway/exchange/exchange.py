@@ -19,6 +19,7 @@ from typing import Any
 
 from gateway.errors import EngineFault, IntegrityError
 from gateway.exchange.observed import ObservedStream
+from gateway.exchange.raw_stream import RawStream
 from gateway.exchange.reading import NOTHING_SAID, ExchangeReading, effective_policy
 from gateway.exchange.request import shaped_request
 from gateway.exchange.route import Overrides, RouteRules
@@ -89,7 +90,7 @@ class Exchange:
         self._reading: ExchangeReading | None = None
         known = NOTHING_SAID if facts is None and policy.reasoning_field is ReasoningField.NONE else facts
         if known is not None:
-            self._reading = ExchangeReading(protocol=protocol, facts=known, rules=rules, policy=policy)
+            self._reading = ExchangeReading(protocol=protocol, body=body, facts=known, rules=rules, policy=policy)
         self._tally = self._reading.tally if self._reading else Tally(policy)
         if facts is None:
             self._tally.uninspected["request_not_json"] += 1
@@ -133,8 +134,9 @@ class Exchange:
             self._unread(self._reading, "content_encoding")
         elif kind == "text/event-stream":
             self._delivery = Delivery.STREAM
-            observed = ObservedStream if self._reading.observe else StreamInspection
-            self._stream = observed(self._reading, report=self._report)
+            inspection = RawStream if self._reading.splits else StreamInspection
+            stream = ObservedStream if self._reading.observe else inspection
+            self._stream = stream(self._reading, report=self._report)
             self.data = self._stream.data  # type: ignore[method-assign]
         elif kind == "application/json":
             self._delivery = Delivery.WHOLE

@@ -1,16 +1,17 @@
 """A streamed answer that is only observed: the engine's own bytes, and the same inspection beside them.
 
 The one thing it may add is the report, where the client asked for it: then the bytes go out frame by frame, so that the
-report has a place before the terminal event.
+report has a place before the terminal event, or in the one that takes it.
 """
 
 from __future__ import annotations
 
 from gateway.errors import EngineFault, IntegrityError
+from gateway.exchange.framing import framed
 from gateway.exchange.reading import ExchangeReading
 from gateway.exchange.stream import StreamInspection
-from gateway.streams import sse
-from gateway.streams.sse import SSEReader
+from gateway.protocols.protocol import NotThisProtocol
+from gateway.streams.sse import Frame, SSEReader
 
 
 class ObservedStream:
@@ -20,6 +21,7 @@ class ObservedStream:
         limits = reading.limits
         self._reading = reading
         self._inspection = StreamInspection(reading, report=False)
+        self._protocol = reading.protocol.stream(rewrites=False)
         self._sse = SSEReader(max_line=limits.sse_line, max_event=limits.sse_event) if report else None
 
     def data(self, chunk: bytes) -> bytes:
@@ -31,11 +33,12 @@ class ObservedStream:
             frames = self._sse.feed(chunk)
         except EngineFault:  # the inspection has the same caps, and counts it
             return self._rest(self._sse)
+        raw = [frame.raw for frame in frames]
         for place, frame in enumerate(frames):
-            if frame.data == self._reading.protocol.done:
-                raw = [frame.raw for frame in frames]
-                return b"".join([*raw[:place], self._report(), *raw[place:], self._rest(self._sse)])
-        return b"".join([frame.raw for frame in frames])
+            reported = self._reported(frame)
+            if reported is not None:
+                return b"".join([*raw[:place], reported, *raw[place + 1 :], self._rest(self._sse)])
+        return b"".join(raw)
 
     def end(self) -> tuple[bytes, bool]:
         """The upstream body ended cleanly: what is left of its bytes. It ends as the engine ended it."""
@@ -54,5 +57,21 @@ class ObservedStream:
         self._sse = None
         return reader.take_pending()
 
+    def _reported(self, frame: Frame) -> bytes | None:
+        """A frame with the report before it, or in it; None where it does not belong."""
+        protocol = self._protocol
+        if frame.data == protocol.done:
+            return self._report() + frame.raw
+        if not protocol.framed or frame.data is None:
+            return None
+        try:
+            message = protocol.decode_event(frame.data)
+        except NotThisProtocol:
+            return None
+        if not message.takes_report:
+            return None
+        return framed(frame, protocol.add_report(message.data, self._reading.report()))
+
     def _report(self) -> bytes:
-        return sse.encode(self._reading.protocol.report_event(self._inspection.like, self._reading.report()))
+        protocol = self._inspection.protocol
+        return protocol.frame(protocol.report_event(self._inspection.like, self._reading.report()))

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
 from gateway.errors import EngineFault
 from gateway.events import CONTENT, REASONING
+from gateway.exchange.calls import call_rules, quotes_of
+from gateway.exchange.prompts import Prompts
 from gateway.exchange.request import ENGINE_FIELD
 from gateway.exchange.route import Overrides, RouteRules
+from gateway.exchange.tooling import takes_of, tooling_of
 from gateway.findings import Finding
 from gateway.integrity.end_string import spellings
 from gateway.integrity.lint import lint
-from gateway.integrity.outlet import Piece
 from gateway.integrity.pipeline import Pipeline
+from gateway.integrity.raw import RawPipeline
 from gateway.integrity.setting import Setting
 from gateway.integrity.tally import Tally
 from gateway.policy import Mode, Policy, Profile, ReasoningField, policy_for
-from gateway.protocols.protocol import UNSAID, NotThisProtocol, Part, RequestFacts, WireProtocol
+from gateway.protocols.protocol import UNSAID, NotThisProtocol, Part, RequestFacts, Said, WireProtocol
+from gateway.protocols.raw_text import RawText
 from gateway.rulebook.compile import compile_dialect
 from gateway.rulebook.dialect import Dialect
+from gateway.rulebook.engines import stop_desync
 from gateway.rulebook.openings import Opening
+from gateway.streams.grammar import Takes
 
 _NAMES: Final[dict[ReasoningField, tuple[str, ...] | None]] = {
     ReasoningField.BOTH: ("reasoning", "reasoning_content"),
@@ -37,13 +44,16 @@ NOTHING_SAID: Final = RequestFacts(
     model=None,
     stream=False,
     thinking="unknown",
+    thinking_why="no member says it",
     wants_reasoning=False,
     hides_reasoning=False,
     unsplit=False,
     constrained=False,
     structured=False,
     stops=(),
+    keeps_stop=False,
     wants_usage=False,
+    tools=None,
 )
 """The facts of a request that cannot be read."""
 
@@ -54,31 +64,64 @@ class ExchangeReading:
     `names`: the reasoning fields to write, None: as the engine names them. `engine_names`: those of the route's engine,
     for an answer that shows none. `observe`: the engine's own bytes go out. `hidden`: no reasoning goes out, whatever
     happens. `secret`: some thought does not go out, so that what spells it out a second time must not either.
-    `wants_usage`: the client asked a stream for its usage.
+    `wants_usage`: the client asked a stream for its usage. `calls`: what is done with the engine's own tool calls.
+    `adds_no_thought`: as `RequestFacts`. `splits`: raw text is split; on a raw-text route that leaves it, what comes is
+    only counted.
     """
 
-    def __init__(self, *, protocol: WireProtocol, facts: RequestFacts, rules: RouteRules, policy: Policy) -> None:
-        self.protocol = protocol
+    def __init__(
+        self, *, protocol: WireProtocol, body: bytes, facts: RequestFacts, rules: RouteRules, policy: Policy
+    ) -> None:
+        self.protocol = protocol.without_commentary() if policy.phase_commentary == "drop" else protocol
         self.limits = rules.limits
+        self._profile = policy.profile
+        raw_text = isinstance(protocol, RawText)
+        hidden = policy.reasoning_field is ReasoningField.NONE
+        watches = raw_text and not hidden and (policy.raw_text == "leave" or policy.profile is Profile.OBSERVE)
+        self.splits = raw_text and not watches
+        if watches:
+            policy = replace(policy, profile=Profile.OBSERVE)
         self.policy = policy
         self.tally = Tally(policy)
-        self.names = _NAMES[policy.reasoning_field]
+        self.tally.offered = facts.tools is not None and not raw_text
+        self.names = None if watches else _NAMES[policy.reasoning_field]
         self.engine_names = (ENGINE_FIELD.get(rules.engine, "reasoning"),)
-        self.hidden = policy.reasoning_field is ReasoningField.NONE
-        self.observe = policy.profile is Profile.OBSERVE and not self.hidden
+        self.hidden = hidden
+        self.observe = self._profile is Profile.OBSERVE and not hidden
         self.wants_usage = facts.wants_usage
+        self.adds_no_thought = facts.adds_no_thought and not self.observe
         self.fault: str | None = None
         self._rules = rules
         self._stops = facts.stops
-        self._setting = _setting(facts, rules, policy)
+        self._thinking, self._thinking_why = _thinking(facts, rules)
+        self._setting = _setting(facts, rules, policy, body=body, thinking=self._thinking, raw_text=raw_text)
+        self._prompts: Prompts | None = None
+        if raw_text:
+            asks = rules.starts_in == "auto"
+            self._prompts = Prompts(facts, self._setting, rules.dialect, asks=asks)
         self.secret = self.hidden or (self._setting.unsent and not self.observe)
+        quotes, cap = quotes_of(rules.dialect), rules.limits.tool_region
+        tools = None if raw_text else facts.tools
+        self.calls = call_rules(tools, quotes=quotes, cap=cap, policy=policy, tally=self.tally)
         if not self._setting.thinking_off:
-            for rule in lint(facts.stops, self._setting.grammar):
+            for rule in lint(facts.stops, self._setting.grammar, desync=self._desync(facts)):
                 self.tally.add(Finding.REQUEST_LINT, "flagged", rule=rule, where="request")
 
-    def pipeline(self) -> Pipeline:
-        """A pipeline for one choice."""
-        return Pipeline(self._setting, self.tally)
+    def _desync(self, facts: RequestFacts) -> str | None:
+        """The engine's parser, where it is known to cut a stream with stop strings at the wrong place."""
+        rules = self._rules
+        unread = rules.source == "text" or isinstance(self.protocol, RawText)
+        if not (facts.stops and facts.stream) or facts.keeps_stop or unread:
+            return None
+        asked = self._thinking == "on"
+        return stop_desync(rules.parser, engine=rules.engine, version=rules.engine_version, asked=asked)
+
+    def pipeline(self, index: object = 0) -> Pipeline:
+        """A pipeline for choice `index`."""
+        prompts = self._prompts
+        if prompts is None:
+            return Pipeline(self._setting, self.tally)
+        return RawPipeline(prompts.setting(index), self.tally, echo=prompts.echo(index), watches=not self.splits)
 
     def ending(self, part: Part) -> dict[str, bool]:
         """How a choice ended: the keywords of `Pipeline.finish`."""
@@ -91,15 +134,25 @@ class ExchangeReading:
             "looped": part.finish == _LOOPED,
         }
 
-    def withholds(self, part: Part, pieces: list[Piece] | None) -> bool:
+    def withholds(self, part: Part, pieces: list[Said] | None) -> bool:
         """True where the tokens beside a part may spell out a thought that its `pieces` (None: as it came) do not show.
 
         Asked where something is `secret`. Tokens without text of their own may be anything.
         """
-        shown = part.content if pieces is None else "".join([text for channel, text in pieces if channel != REASONING])
+        shown = part.content if pieces is None else content_of(pieces)
         if not self.hidden:
             return shown != part.content
         return bool(part.reasoning) or shown != part.content or not (shown or part.tools or part.finish)
+
+    def without_thought(self, pieces: Iterable[Said]) -> list[Said]:
+        """The pieces without reasoning, which is counted as suppressed."""
+        kept: list[Said] = []
+        for channel, said in pieces:
+            if channel == REASONING and isinstance(said, str):
+                self.tally.characters_suppressed += len(said)
+            else:
+                kept.append((channel, said))
+        return kept
 
     def may_pass(self, *, internal: bool) -> bool:
         """True when bytes that were not read may go out (contract rule 7). `internal`: because our own code failed."""
@@ -108,9 +161,11 @@ class ExchangeReading:
     def report(self) -> dict[str, Any]:
         """The `integrity` object of the report. Never model text."""
         return {
-            "profile": str(self.policy.profile),
+            "profile": str(self._profile),
             "dialect": self._rules.dialect.name if self._rules.dialect else "none",
-            "source": "text" if self._setting.raw else "fields",
+            "source": "text" if self._setting.raw or self._prompts else "fields",
+            "thinking": self._thinking,
+            "why": {"dialect": self._rules.dialect_why, "thinking": self._thinking_why},
             "attempts": 1,
             "findings": self.tally.report(),
         }
@@ -121,7 +176,12 @@ class ExchangeReading:
         self.fault = f"{type(fault).__name__} at {last.filename.rpartition('/')[2]}:{last.lineno}"
 
 
-def came(reasoning: str, content: str) -> list[Piece]:
+def content_of(pieces: Iterable[Said]) -> str:
+    """The text of an answer's pieces that is no reasoning."""
+    return "".join([text for channel, text in pieces if channel != REASONING and isinstance(text, str)])
+
+
+def came(reasoning: str, content: str) -> list[tuple[str, Any]]:
     """A delta as pieces, unchanged."""
     return [piece for piece in ((REASONING, reasoning), (CONTENT, content)) if piece[1]]
 
@@ -143,19 +203,34 @@ def effective_policy(policy: Policy, overrides: Overrides) -> Policy:
         if hidden:
             watched = {finding: Mode.OBSERVE for finding in Finding if policy.enforces(finding)}
             findings = {**policy.findings, **watched, **{finding: policy.mode(finding) for finding in _HIDES}}
-            return replace(policy, findings=findings, history="leave")
-        return policy_for(Profile.OBSERVE, findings=policy.findings, dedup=policy.dedup)
+            return replace(policy, findings=findings, history="leave", phase_commentary="keep")
+        kept = {name: getattr(policy, name) for name in ("findings", "dedup", "tool_rescue", "raw_text")}
+        return policy_for(Profile.OBSERVE, **kept)
     return policy if field is None or hidden or policy.profile is Profile.OBSERVE else policy.with_field(field)
 
 
-def _setting(facts: RequestFacts, rules: RouteRules, policy: Policy) -> Setting:
-    dialect, raw = rules.dialect, rules.source == "text"
-    off = facts.thinking == "off" or (facts.thinking == "unknown" and rules.thinking_default == "off")
+def _thinking(facts: RequestFacts, rules: RouteRules) -> tuple[str, str]:
+    """`on`, `off` or `unknown`, and what decided: the request, else the route (contract section 3)."""
+    if facts.thinking != "unknown" or rules.thinking_default == "auto":
+        return facts.thinking, facts.thinking_why
+    return rules.thinking_default, f"the route's thinking_default is {rules.thinking_default}"
+
+
+def _setting(
+    facts: RequestFacts, rules: RouteRules, policy: Policy, *, body: bytes, thinking: str, raw_text: bool
+) -> Setting:
+    """`raw_text`: engines never split the text, which is read as a field that may leak where it is left as it is."""
     hidden = policy.reasoning_field is ReasoningField.NONE
+    dialect, off = rules.dialect, thinking == "off"
+    raw = hidden or policy.raw_text == "split" if raw_text else rules.source == "text"
     if facts.unsplit and not hidden:
         dialect = None
+    takes, tooling = Takes(), None  # no call can be written into raw text
+    if not raw_text:
+        takes = takes_of(facts.tools, dialect=dialect, policy=policy, raw=raw, stream=facts.stream)
+        tooling = tooling_of(facts.tools, dialect=dialect, body=body)
     starts_in = rules.starts_in
-    if starts_in == "auto" and raw and dialect:
+    if starts_in == "auto" and (raw or raw_text) and dialect:
         starts_in = dialect.starts_in
     return Setting(
         grammar=compile_dialect(dialect) if dialect else None,
@@ -170,6 +245,9 @@ def _setting(facts: RequestFacts, rules: RouteRules, policy: Policy) -> Setting:
         limits=rules.limits,
         openings=_openings(facts, rules) if dialect else (),
         end_strings=spellings(rules.reasoning_end_string, _closers(dialect)) if dialect else (),
+        unmarked=dialect.unmarked if dialect else (),
+        takes=takes,
+        tooling=tooling,
     )
 
 

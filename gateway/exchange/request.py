@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from gateway.exchange.route import RouteRules
@@ -32,13 +33,13 @@ def shaped_request(body: bytes, *, protocol: WireProtocol, rules: RouteRules, po
 
 
 def _rule(rules: RouteRules, policy: Policy) -> HistoryRule:
-    """`auto` is the family's rule; a family without one keeps its reasoning."""
+    """`auto` is the family's rule; a family without one leaves its reasoning."""
     dialect = rules.dialect
-    keep = policy.history
-    if keep == "auto":
-        keep = dialect.history if dialect and dialect.history != "leave" else "keep"
+    if dialect and dialect.invented:  # what the engine's parser writes of its own is taken out of every answer
+        dialect = replace(dialect, invented=())
+    family = dialect.history if dialect else "leave"
     return HistoryRule(
-        keep=keep,
+        keep=family if policy.history == "auto" else policy.history,
         field=ENGINE_FIELD.get(rules.engine),
         grammar=compile_dialect(dialect) if dialect else None,
         repair_arguments=policy.enforces(Finding.TOOL_ARGS_INVALID),

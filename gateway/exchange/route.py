@@ -14,9 +14,11 @@ from gateway.rulebook.openings import Opening
 class RouteRules:
     """How answers on a route are read and what is done about them.
 
-    `dialect` is None for `dialect: none`: no text is read, only fields are. `source`: `auto`, `fields` or `text`
+    `dialect` is None for `dialect: none`: no text is read, only fields are; `dialect_why` says in a line why it is this
+    one. `source`: `auto`, `fields` or `text`
     (contract section 3). `starts_in`: `auto`, `content` or `reasoning`. `thinking_default`: `auto`, `on` or `off`.
-    `engine`: `auto`, `vllm`, `sglang` …: whose templates read the request.
+    `engine`: `auto`, `vllm`, `sglang` …: whose templates read the request; `engine_version`: as it says itself, else
+    empty. `parser`: the engine's reasoning parser as `dialect` names it, else empty.
     `reasoning_end_string`: as given to the engine's `--reasoning-config`, or None. `openings`: beginnings of an answer
     that are counted.
     """
@@ -28,7 +30,10 @@ class RouteRules:
     thinking_default: str
     policy: Policy
     limits: Limits
+    dialect_why: str = ""
     engine: str = "auto"
+    engine_version: str = ""
+    parser: str = ""
     reasoning_end_string: str | None = None
     openings: tuple[Opening, ...] = ()
 

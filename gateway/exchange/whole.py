@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
+
 from gateway.errors import IntegrityError
 from gateway.events import REASONING
-from gateway.exchange.reading import ExchangeReading, came, reason_of
+from gateway.exchange.calls import ChoiceCalls
+from gateway.exchange.reading import ExchangeReading, came, content_of, reason_of
 from gateway.integrity.outlet import Piece
-from gateway.protocols.protocol import Message, NotThisProtocol, Part
+from gateway.integrity.raw import RawPipeline
+from gateway.protocols.protocol import CallChange, Message, NotThisProtocol, Part, Said
+
+
+@dataclass(slots=True)
+class _Changes:
+    """What does not stay as it came, by the part's place. `said`: what every part says."""
+
+    said: dict[int, list[Said]] = field(default_factory=dict)
+    pieces: dict[int, list[Said]] = field(default_factory=dict)
+    calls: dict[int, dict[int, CallChange]] = field(default_factory=dict)
+    finishes: dict[int, str] = field(default_factory=dict)
 
 
 def inspect_body(reading: ExchangeReading, body: bytes, *, report: bool) -> bytes:
@@ -18,6 +32,8 @@ def inspect_body(reading: ExchangeReading, body: bytes, *, report: bool) -> byte
         message = reading.protocol.decode_body(body)
     except NotThisProtocol as error:
         return _unread(reading, body, error)
+    if reading.splits and reading.hidden and len(message.parts) > reading.limits.choices:
+        return _unread(reading, body, NotThisProtocol("choice index"))  # its text would show the thought
     try:
         return _inspect(reading, message, report=report)
     except Exception as fault:  # the fence
@@ -34,50 +50,68 @@ def _unread(reading: ExchangeReading, body: bytes, fault: Exception) -> bytes:
 
 def _inspect(reading: ExchangeReading, message: Message, *, report: bool) -> bytes:
     reading.tally.events += 1
-    said: dict[int, list[Piece]] = {}
-    changed: dict[int, list[Piece]] = {}
+    changes = _Changes()
     for part in message.parts[: reading.limits.choices]:
-        said[part.place] = pieces = _read(reading, part, odd=message.odd)
-        if _text(pieces, reasoning=True) != part.reasoning or _text(pieces, reasoning=False) != part.content:
-            changed[part.place] = pieces
+        _read(reading, message, part, changes)
     if len(message.parts) > reading.limits.choices:
         reading.tally.uninspected["choice_index"] += 1
     if reading.secret:
-        withheld = [part.place for part in message.parts if reading.withholds(part, said.get(part.place))]
+        withheld = [part.place for part in message.parts if reading.withholds(part, changes.said.get(part.place))]
         message, taken = reading.protocol.without_tokens(message, withheld)
         reading.tally.withheld.update(taken)
-    body = message.data if reading.observe else _written(reading, message, changed)
+    body = message.data if reading.observe else _written(reading, message, changes)
     return reading.protocol.add_report(body, reading.report()) if report else body
 
 
-def _written(reading: ExchangeReading, message: Message, changed: dict[int, list[Piece]]) -> bytes:
+def _written(reading: ExchangeReading, message: Message, changes: _Changes) -> bytes:
+    protocol = reading.protocol
     names = reading.names if reading.names is not None else _names_seen(reading, message)
-    if changed:
-        message = reading.protocol.decode_body(reading.protocol.rewrite_body(message, changed, names))
+    if changes.calls:
+        message = protocol.decode_body(protocol.change_calls(message, changes.calls) or message.data)
+    if changes.pieces or changes.finishes:
+        message = protocol.decode_body(protocol.rewrite_body(message, changes.pieces, names, changes.finishes))
     named = reading.names is not None and any(part.names for part in message.parts)
     if named or any(part.no_calls for part in message.parts):
-        return reading.protocol.rename(message, reading.names) or message.data
+        return protocol.rename(message, reading.names) or message.data
     return message.data
 
 
-def _read(reading: ExchangeReading, part: Part, *, odd: bool) -> list[Piece]:
-    pipeline = reading.pipeline()
-    pieces: list[Piece] = []
-    reasoning, content = pipeline.join(part.reasoning, part.content) if odd else (part.reasoning, part.content)
+def _read(reading: ExchangeReading, message: Message, part: Part, changes: _Changes) -> None:
+    """What one choice says, and what of it changes."""
+    pipeline, ending = reading.pipeline(part.index), reading.ending(part)
+    calls = ChoiceCalls(reading.calls, pipeline, part.index, stream=False)
+    pieces: list[Piece | Said] = []
+    reasoning, content = part.reasoning, part.content
+    if message.odd:
+        reasoning, content = pipeline.join(reasoning, content)
     for delta in ((reasoning, ""), ("", content)):
         if any(delta):
-            out = pipeline.push(*delta)
-            pieces += came(*delta) if out is None else out
+            pushed = pipeline.push(*delta)
+            pieces += came(*delta) if pushed is None else pushed
     if part.refusal:
         pieces += pipeline.refusal()
-    if part.tools:
+    fragments = [replace(each, index=each.place) for each in reading.protocol.fragments(message, part)]
+    if part.tools and not (fragments and reading.calls.refuses):
         pieces += pipeline.tool_call()
-    pieces += pipeline.finish(**reading.ending(part))
-    return pieces
+    changed = calls.take_all(fragments, stopped=ending["stopped"])
+    calls.others = part.tools and not fragments
+    pieces += pipeline.finish(**ending)
+    if isinstance(pipeline, RawPipeline):
+        part.fates = pipeline.take_fates()
+    said = calls.numbered(pieces, reading.protocol.answer_id(message))
+    if reading.adds_no_thought and not part.reasoning:
+        said = reading.without_thought(said)
+    changes.said[part.place] = said
+    if calls.rescued or _reasoning(said) != part.reasoning or content_of(said) != part.content:
+        changes.pieces[part.place] = said
+    if changed:
+        changes.calls[part.place] = changed
+    if word := calls.ending(part.finish):
+        changes.finishes[part.place] = word
 
 
-def _text(pieces: list[Piece], *, reasoning: bool) -> str:
-    return "".join([text for channel, text in pieces if (channel == REASONING) is reasoning])
+def _reasoning(pieces: list[Said]) -> str:
+    return "".join([text for channel, text in pieces if channel == REASONING and isinstance(text, str)])
 
 
 def _names_seen(reading: ExchangeReading, message: Message) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import Final
 
 from gateway.streams.jsonscan import encode_string, loads
 
+_CRLF: Final = "\r\n"  # a model writes line feeds, whatever it has read
 _ASSISTANT_CALLS: Final = ("tool_calls", "function_call")
 _ITEM_ARGUMENTS: Final = {"function_call": "arguments", "custom_tool_call": "input", "tool_use": "input"}
 """Types of items (Responses) and of parts (Messages) that are a call, and where its arguments are."""
@@ -32,11 +33,13 @@ class Echo:
         self._escaped: list[str] = []  # those that may hold escapes
 
     def said(self, text: str) -> bool:
-        """Does `text`, white space at its ends aside, stand in a string of the request, or escaped in JSON in one?
+        """Does `text` stand in a string of the request, or escaped in JSON in one?
+
+        White space at its ends, and the kind of line breaks, do not matter.
 
         A request that cannot be parsed may have said anything: True. Linear in the request, whatever the text.
         """
-        bare = text.strip()
+        bare = text.strip().replace(_CRLF, "\n")
         if not bare:
             return False
         if self._request is not None:
@@ -74,7 +77,7 @@ def _strings(request: object) -> Iterator[str]:
     todo = [request]
     for value in todo:  # grows while it is walked
         if isinstance(value, str):
-            yield value
+            yield value.replace(_CRLF, "\n")
         elif isinstance(value, list):
             todo += value
         elif isinstance(value, dict):

@@ -6,7 +6,7 @@ Knows counts of characters. Must not know what stands beside them.
 
 from __future__ import annotations
 
-from gateway.events import CONTENT, REASONING, REPLAY, TOOL, Decision, Effect, Segment, ToolText
+from gateway.events import CONTENT, REASONING, REPLAY, TOOL, Decision, Effect, Segment
 from gateway.integrity.outlet import Piece
 from gateway.integrity.pipeline import Pipeline
 from gateway.integrity.setting import Setting
@@ -20,7 +20,7 @@ class RawPipeline(Pipeline):
     """The same calls as `Pipeline`, for one choice.
 
     `echo`: what of the prompt the answer begins with, None where that is not known: then nothing of it is read, unless
-    reasoning is hidden. `watches`: everything goes out as it came, and is only counted.
+    reasoning is hidden. `watches`: everything goes out as it came, and is only counted. No calls are read (`takes`).
     """
 
     __slots__ = ("_alone", "_at", "_echo", "_fates", "_watches")
@@ -58,8 +58,7 @@ class RawPipeline(Pipeline):
             return None
         if not echoed:
             return pieces
-        out = [*pieces, (CONTENT, echoed)] if not rest else [(CONTENT, echoed), *pieces]
-        return None if out == [(CONTENT, content)] else out
+        return [(CONTENT, echoed), *pieces] if rest else None
 
     def join(self, reasoning: str, content: str) -> tuple[str, str]:
         """As `Pipeline.join`."""
@@ -108,8 +107,7 @@ class RawPipeline(Pipeline):
         for segment in segments:
             before = len(out)
             super()._take([segment], origin, out, cut=cut)
-            if origin == CONTENT:
-                self._note(segment, any(channel == CONTENT for channel, _ in out[before:]))
+            self._note(segment, any(channel == CONTENT for channel, _ in out[before:]))
 
     def _note(self, segment: Segment, went_out: bool) -> None:
         """The fate of a segment. `went_out`: it was followed by text of the answer."""
@@ -117,7 +115,7 @@ class RawPipeline(Pipeline):
         if isinstance(item, Decision):
             if item.effect is Effect.DROP:
                 self._fate(len(item.text), went_out)
-        elif not isinstance(item, ToolText) and channel != REPLAY:
+        elif isinstance(item, str) and channel != REPLAY:
             stays = channel in (CONTENT, TOOL) or (channel != REASONING and went_out)
             self._fate(len(item), stays)
 

@@ -6,16 +6,30 @@ Knows the names of fields and what a legal event is. Never judges text.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
 
 from gateway.errors import IntegrityError
 from gateway.events import REASONING
+from gateway.protocols.chat_calls import call_changes, call_deltas, fragments, listed
 from gateway.protocols.chat_history import shape_history
 from gateway.protocols.chat_request import chat_facts
-from gateway.protocols.protocol import UNSAID, HistoryRule, Message, NotThisProtocol, Part, RequestFacts, Said
+from gateway.protocols.protocol import (
+    NOTHING,
+    UNSAID,
+    CallChanges,
+    Fragment,
+    HistoryRule,
+    Message,
+    NotThisProtocol,
+    NumberedCall,
+    Part,
+    RequestFacts,
+    Said,
+    Unframed,
+)
 from gateway.streams import sse
 from gateway.streams.jsonscan import DROP, Changes, Drop, copy_member, edit, encode_string, loads, member
 
@@ -30,7 +44,7 @@ _OBJECT: Final = b'"object":"chat.completion.chunk"'
 _Members = dict[str, "bytes | Drop"]
 
 
-class Chat:
+class Chat(Unframed):
     """`POST /v1/chat/completions`."""
 
     name = "chat"
@@ -109,46 +123,84 @@ class Chat:
         return self._decode(edit(message.data, {"choices": choices}), _holder(message)), out
 
     def rewrite(
-        self, message: Message, pieces: dict[int, list[Said]], names: tuple[str, ...]
+        self,
+        message: Message,
+        pieces: Mapping[int, Sequence[Said]],
+        names: tuple[str, ...],
+        finishes: Mapping[int, str] = NOTHING,
     ) -> tuple[list[bytes], bytes | None]:
         """What says `pieces` (by place) in stead of the parts' own text: events of our own, then the message itself.
 
         Each piece but the last is an event of its own before the message, so that no event carries two channels and a
-        finish reason comes last; so is reasoning before a tool call. None for a message that then says nothing. Parts
-        without pieces keep their bytes.
+        finish reason comes last; so is every call, and all text before a call of the engine's, which may have to wait.
+        None for a message that then says nothing. Parts without pieces keep their text. `finishes`: other words for the
+        parts' finish reasons.
         """
         events: list[bytes] = []
         changes: dict[int, _Members] = {}
         says = _top_payload(message.value)
         for part in message.parts:
             if part.place not in pieces:
-                says = says or _payload(part) or bool(part.reasoning or part.content)
+                says = says or _says(part)
                 continue
             before, last = _split(part, pieces[part.place])
             role = part.fields.get("role") if before else None
-            for channel, text in before:
-                events.append(_event(message, part.index, _members(channel, text, names), role=role))
+            for members in _deltas(before, names):
+                events.append(_event(message, part.index, members, role=role))
                 role = None
             changes[part.place] = _replaced(part, _members(*last, names) if last else {})
             says = says or bool(last) or _payload(part)
-        return events, _edit_choices(message, changes, "delta") if says else None
+        return events, _edit_choices(message, changes, "delta", finishes) if says else None
 
-    def rewrite_body(self, message: Message, pieces: dict[int, list[Said]], names: tuple[str, ...]) -> bytes:
-        """The plain body that says `pieces` in stead of the parts' own text."""
+    def rewrite_body(
+        self,
+        message: Message,
+        pieces: Mapping[int, Sequence[Said]],
+        names: tuple[str, ...],
+        finishes: Mapping[int, str] = NOTHING,
+    ) -> bytes:
+        """The plain body that says `pieces` in stead of the parts' own text; calls stand behind the engine's own.
+
+        Content that has become calls altogether is null, as engines send it.
+        """
         changes: dict[int, _Members] = {}
         for part in message.parts:
             if part.place in pieces:
-                reasoning = "".join(text for channel, text in pieces[part.place] if channel == REASONING)
-                content = "".join(text for channel, text in pieces[part.place] if channel != REASONING)
+                said = pieces[part.place]
+                reasoning = "".join([text for channel, text in said if channel == REASONING and isinstance(text, str)])
+                content = "".join([text for channel, text in said if channel != REASONING and isinstance(text, str)])
+                calls = [call for _, call in said if not isinstance(call, str)]
                 members = _members(REASONING, reasoning, names) if reasoning else {}
-                if content or part.content:
-                    members["content"] = encode_string(content)
+                if content or part.content or calls:
+                    members["content"] = encode_string(content) if content or not calls else b"null"
+                if calls:
+                    members["tool_calls"] = listed(_own_calls(message, part), calls)
                 changes[part.place] = _replaced(part, members)
-        return _edit_choices(message, changes, "message")
+        return _edit_choices(message, changes, "message", finishes)
+
+    def fragments(self, message: Message, part: Part) -> list[Fragment]:
+        """The entries of a part's tool calls; those that are none of the protocol's are left out."""
+        path = ("choices", part.place, _holder(message), "tool_calls")
+        return fragments(message.data, path, part.fields.get("tool_calls"))
+
+    def change_calls(self, message: Message, changes: CallChanges) -> bytes | None:
+        """The message with its tool calls changed; None when nothing is left in an event."""
+        holder = _holder(message)
+        choices: dict[str | int, Changes] = {
+            place: {holder: {"tool_calls": call_changes(message.parts[place].fields["tool_calls"], change)}}
+            for place, change in changes.items()
+        }
+        changed = self._decode(edit(message.data, {"choices": choices}), holder)
+        says = holder == "message" or _top_payload(changed.value) or any(map(_says, changed.parts))
+        return changed.data if says else None
 
     def add_report(self, body: bytes, report: object) -> bytes:
         """A plain body with the report at its top level."""
         return edit(body, {"integrity": orjson.dumps(report)})
+
+    def answer_id(self, message: Message) -> str:
+        """The id of the answer; empty where the frame names none."""
+        return str(message.value.get("id") or "")
 
     def has_usage(self, message: Message) -> bool:
         """True when the frame tells the usage."""
@@ -159,6 +211,10 @@ class Chat:
     def text_event(self, like: Message | None, index: int, channel: str, text: str, names: tuple[str, ...]) -> bytes:
         """An event of our own that carries one piece of text."""
         return _event(like, index, _members(channel, text, names))
+
+    def call_events(self, like: Message | None, index: int, call: NumberedCall) -> list[bytes]:
+        """Events of our own that carry one call: its name, then its arguments."""
+        return [_event(like, index, {"tool_calls": value}) for value in call_deltas(call)]
 
     def finish_event(self, like: Message | None, index: int, reason: str) -> bytes:
         """An event of our own that ends a choice."""
@@ -207,11 +263,22 @@ def _part(place: int, choice: dict[str, Any], fields: dict[str, Any] | None) -> 
     )  # fmt: skip
 
 
-def _split(part: Part, pieces: list[Said]) -> tuple[list[Said], Said | None]:
+def _split(part: Part, pieces: Sequence[Said]) -> tuple[Sequence[Said], tuple[str, str] | None]:
     """The pieces that need events of their own, and the one that stays in the part's frame."""
-    if part.choice.get("delta") is None or not pieces or (part.tools and pieces[-1][0] == REASONING):
+    if part.tools or part.choice.get("delta") is None or not pieces:
         return pieces, None
-    return pieces[:-1], pieces[-1]
+    channel, text = pieces[-1]
+    return (pieces[:-1], (channel, text)) if isinstance(text, str) else (pieces, None)
+
+
+def _deltas(pieces: Iterable[Said], names: tuple[str, ...]) -> Iterator[_Members]:
+    """The members of one delta after another that say `pieces`."""
+    for channel, said in pieces:
+        if isinstance(said, str):
+            yield _members(channel, said, names)
+        else:
+            for value in call_deltas(said):
+                yield {"tool_calls": value}
 
 
 def _members(channel: str, text: str, names: tuple[str, ...]) -> _Members:
@@ -248,6 +315,17 @@ def _payload(part: Part) -> bool:
     return choice or any(value is not None for name, value in part.fields.items() if name not in silent)
 
 
+def _says(part: Part) -> bool:
+    """True when a choice says anything."""
+    return bool(part.reasoning or part.content) or _payload(part)
+
+
+def _own_calls(message: Message, part: Part) -> bytes | None:
+    """The engine's own calls of a plain message as they are written; None where there are none."""
+    span = part.fields.get("tool_calls") and member(message.data, ("choices", part.place, "message", "tool_calls"))
+    return message.data[slice(*span)] if span else None
+
+
 def _top_payload(value: dict[str, Any]) -> bool:
     """True when a chunk says anything beside its choices: usage, prompt token ids, or what nobody knows yet."""
     return any(field is not None for name, field in value.items() if name not in _TOP_NO_PAYLOAD)
@@ -256,9 +334,15 @@ def _top_payload(value: dict[str, Any]) -> bool:
 # ---------------------------------------------------------------------- bytes
 
 
-def _edit_choices(message: Message, changes: dict[int, _Members], holder: str) -> bytes:
-    changed = ((place, members) for place, members in changes.items() if members)
-    choices: dict[str | int, Changes] = {place: {holder: _changes(members)} for place, members in changed}
+def _edit_choices(
+    message: Message, changes: Mapping[int, _Members], holder: str, finishes: Mapping[int, str] = NOTHING
+) -> bytes:
+    choices: dict[str | int, dict[str | int, bytes | Drop | Changes]] = {}
+    for place, members in changes.items():
+        if members:
+            choices[place] = {holder: _changes(members)}
+    for place, reason in finishes.items():
+        choices.setdefault(place, {})["finish_reason"] = encode_string(reason)
     return edit(message.data, {"choices": choices})
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gateway.events import CONTENT, FOREIGN, REASONING, REPLAY, TOOL, Decision, Effect, Group, Segment
 from gateway.protocols.protocol import HistoryRule
+from gateway.streams.grammar import Takes
 from gateway.streams.jsonscan import DROP, Changes, edit, encode_string, loads
 from gateway.streams.regions import RegionReader
 
@@ -36,7 +37,7 @@ def shape_history(body: bytes, rule: HistoryRule) -> tuple[bytes, Counter[str]]:
     changes: dict[str | int, Changes] = {}
     for place, message in enumerate(messages):
         if _is_assistant(message):
-            keeps = rule.keep == "keep" or (rule.keep == "tool_loop" and place > last_answer)
+            keeps = rule.keep in ("keep", "leave") or (rule.keep == "tool_loop" and place > last_answer)
             turn = _turn(message, rule, done, keeps=keeps)
             if turn:
                 changes[place] = turn
@@ -59,12 +60,13 @@ def _turn(message: Mapping[str, Any], rule: HistoryRule, done: Counter[str], *, 
     reasoning = came.get(rule.field or "") or next(iter(came.values()), "")
     content = message.get("content")
     changes: _Members = {}
-    if _repeats(reasoning, content):
+    left = rule.keep == "leave"
+    if not left and repeats(reasoning, content):
         done["repeat_dropped"] += 1
         reasoning = ""
-    if not (reasoning and keeps) and (split := _split(content, rule, keeps=keeps)) is not None:
+    if not (left or (reasoning and keeps)) and (split := split_thought(content, rule, keeps=keeps)) is not None:
         thought, content = split
-        reasoning = "" if _repeats(thought, content) else reasoning or thought
+        reasoning = "" if repeats(thought, content) else reasoning or thought
         changes["content"] = encode_string(content)
         done["split"] += 1
     if reasoning and not keeps:
@@ -75,7 +77,7 @@ def _turn(message: Mapping[str, Any], rule: HistoryRule, done: Counter[str], *, 
     return changes | ({"tool_calls": calls} if calls else {})
 
 
-def _repeats(reasoning: str, content: object) -> bool:
+def repeats(reasoning: str, content: object) -> bool:
     """True for reasoning that only says the content again."""
     return bool(reasoning) and isinstance(content, str) and reasoning.strip() == content.strip()
 
@@ -90,7 +92,7 @@ def _placed(came: Mapping[str, str], reasoning: str, field: str | None, done: Co
     return gone if came.get(field) == reasoning else gone | {field: encode_string(reasoning)}
 
 
-def _split(content: object, rule: HistoryRule, *, keeps: bool) -> tuple[str, str] | None:
+def split_thought(content: object, rule: HistoryRule, *, keeps: bool) -> tuple[str, str] | None:
     """A turn that begins with a complete thought, as `(reasoning, content)`; None for every other turn.
 
     Also None where the thought is to be kept and the engine's name for it is not known.
@@ -102,9 +104,11 @@ def _split(content: object, rule: HistoryRule, *, keeps: bool) -> tuple[str, str
         rule.grammar,
         starts_open=False,
         split=False,
+        takes=Takes(),
         header_cap=limits.header,
         run_cap=limits.marker_run,
         replay_cap=limits.channel_text,
+        region_cap=limits.tool_region,
     )
     segments = [*reader.feed(content.lstrip()), *reader.finish(stopped=True)]
     dropped = [item for _, item in segments if isinstance(item, Decision) and item.effect is Effect.DROP]
@@ -126,14 +130,15 @@ def _calls(calls: object, done: Counter[str], *, repair: bool) -> Changes:
     for place, call in enumerate(calls if isinstance(calls, list) else ()):
         function = call.get("function") if isinstance(call, dict) else None
         arguments = function.get("arguments") if isinstance(function, dict) else None
-        if isinstance(arguments, str) and not _is_json(arguments):
+        if isinstance(arguments, str) and not is_json(arguments):
             done["arguments_invalid"] += 1
             if repair:
                 changes[place] = {"function": {"arguments": encode_string("{}")}}
     return changes
 
 
-def _is_json(text: str) -> bool:
+def is_json(text: str) -> bool:
+    """True for the text of a JSON value."""
     try:
         loads(text.encode("utf-8", "backslashreplace"))
     except ValueError:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal
 
-from gateway.protocols.protocol import RequestFacts
+from gateway.protocols.protocol import RequestFacts, Tools
 
 _CONSTRAINTS: Final = (
     "structured_outputs", "guided_json", "guided_regex", "guided_grammar", "guided_choice", "regex", "ebnf",
 )  # fmt: skip
+_Choice = Literal["auto", "none", "required", "named"]
+_CHOICES: Final[Mapping[str, _Choice]] = {"none": "none", "required": "required"}
+_DECLARE: Final = ("system", "developer", "root")  # roles whose messages may declare tools (reference/sglang.md 3.1)
 _JSON: Final = ("guided_json", "structured_outputs.json", "structured_outputs.json_object")
 # The thinking decision: the first row whose member has one of the values decides. An explicit flag beats an effort.
 _THINKING: Final[tuple[tuple[str, tuple[object, ...], str], ...]] = (
@@ -31,26 +34,30 @@ def chat_facts(request: dict[str, Any]) -> RequestFacts:
     """The facts of a chat request; whatever has an unexpected type says nothing."""
     model, kind = request.get("model"), _at(request, "thinking.type")
     asks_to_think = isinstance(kind, str) and kind != "disabled"
+    decision, why = thinking(request)
     return RequestFacts(
         model=model if isinstance(model, str) else None,
         stream=request.get("stream") is True,
-        thinking=thinking(request)[0],
+        thinking=decision,
+        thinking_why=why,
         wants_reasoning=request.get("include_reasoning") is True or asks_to_think,
         hides_reasoning=request.get("include_reasoning") is False,
         unsplit=request.get("separate_reasoning") is False,
         constrained=_constrained(request),
         structured=_structured(request),
         stops=_stops(request.get("stop")),
+        keeps_stop=request.get("include_stop_str_in_output") is True,
         wants_usage=_at(request, "stream_options.include_usage") is True,
+        tools=_tools(request),
     )
 
 
 def thinking(request: Mapping[str, Any]) -> tuple[str, str]:
-    """`on`, `off` or `unknown`, and the member that decided with its value, for people."""
+    """`on`, `off` or `unknown`, and the member that decided, for people; its value where it is one of the table's."""
     for path, values, decision in _THINKING:
         value = _at(request, path)
         if any(value is one or (isinstance(value, str) and one in (value, str)) for one in values):
-            return decision, f"{path} is {value}"
+            return decision, f"{path} is {value}" if value in values else f"{path} is there"
     return "unknown", "no member says it"
 
 
@@ -60,6 +67,52 @@ def _at(request: Mapping[str, Any], path: str) -> object:
     for name in path.split("."):
         value = value.get(name) if isinstance(value, dict) else None
     return value
+
+
+def _tools(request: Mapping[str, Any]) -> Tools | None:
+    schemas = {
+        function["name"]: function.get("parameters")
+        for function in _declared(request)
+        if isinstance(function, dict) and isinstance(function.get("name"), str)
+    }
+    if not schemas:
+        return None
+    choice, named = _choice(request.get("tool_choice", request.get("function_call")))
+    return Tools(
+        schemas=schemas,
+        choice=choice,
+        named=named,
+        parallel=request.get("parallel_tool_calls") is not False,
+        calls_before=sum(map(_calls_in, _dicts(request.get("messages")))),
+    )
+
+
+def _choice(value: object) -> tuple[_Choice, str | None]:
+    """Whether to call a tool, and the one that has to be called."""
+    if isinstance(value, dict):
+        named = _at(value, "function.name") or value.get("name")
+        if isinstance(named, str):
+            return "named", named
+        value = _at(value, "allowed_tools.mode") or value.get("mode") or "required"
+    return _CHOICES.get(value, "auto") if isinstance(value, str) else "auto", None
+
+
+def _declared(request: Mapping[str, Any]) -> Iterator[object]:
+    """Everything declared as a function, in whatever shape: as a tool, the older way, or in a message of SGLang's."""
+    messages = (each for each in _dicts(request.get("messages")) if "tools" in each and each.get("role") in _DECLARE)
+    for holder in (request, *messages):
+        yield from (tool.get("function") for tool in _dicts(holder.get("tools")))
+    yield from _dicts(request.get("functions"))
+
+
+def _calls_in(message: Mapping[str, Any]) -> int:
+    if message.get("role") != "assistant":
+        return 0
+    return len(_dicts(message.get("tool_calls"))) or int(isinstance(message.get("function_call"), dict))
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _constrained(request: Mapping[str, Any]) -> bool:

@@ -157,7 +157,7 @@ def test_a_finish_chunk_with_text_says_held_text_and_its_own_before_it_ends(held
     assert [e["choices"][0]["finish_reason"] for e in answer.events[:-1]] == [None, "stop"]
 
 
-@pytest.mark.parametrize("finish", ["stop", "length", "tool_calls", "content_filter", "abort"])
+@pytest.mark.parametrize("finish", ["stop", "length", "function_call", "content_filter", "abort"])
 def test_held_text_goes_out_in_the_finish_chunk_at_the_latest(finish: str) -> None:
     answer = streamed([delta(content="a<thi"), delta(finish=finish), DONE])
     assert answer.deltas == [{"content": "a"}, {"content": "<thi"}]

@@ -54,7 +54,7 @@ def test_where_reasoning_is_shown_so_are_its_tokens(secret: bytes) -> None:
 
 
 def test_the_tokens_of_what_goes_out_go_out() -> None:
-    reads = [spelt({"content": "c"}), spelt({"tool_calls": CALL}), spelt({}, finish="stop"), DONE]
+    reads = [spelt({"content": "c"}), spelt({"tool_calls": CALL}), spelt({}, finish="tool_calls"), DONE]
     answer = streamed(reads, HIDDEN)
     assert (answer.body, answer.exchange.tally.withheld) == (b"".join(reads), {})
 

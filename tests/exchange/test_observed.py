@@ -13,6 +13,7 @@ from gateway.exchange import Exchange, Overrides
 from gateway.limits import Limits
 from gateway.policy import Profile, ReasoningField
 from tests.exchange.driver import DONE, LIMITS, OFF, WANTED, delta, findings, opened, route, streamed
+from tests.support import messages
 
 OBSERVE = route(profile=Profile.OBSERVE)
 REPORT = Overrides(report=True)
@@ -138,3 +139,24 @@ def test_a_client_that_asks_to_be_observed_does_not_lift_none() -> None:
         "special_token/would_strip": 1,
         "mixed_chunk_split/would_split": 1,
     }
+
+
+BLOCKS = messages.events([("text", "<think>a</think>b")])
+
+
+def observed(*more: bytes) -> messages.Answer:
+    """The stream of a protocol whose end takes the report, and what follows it."""
+    return messages.streamed([*BLOCKS, *more], OBSERVE, report=True, legal=False)
+
+
+def test_the_report_stands_in_the_event_that_takes_it() -> None:
+    answer = observed(b": bye\n\n")
+    assert answer.report is not None and answer.report["profile"] == "observe"
+    said = json.dumps(answer.report, separators=(",", ":")).encode()
+    assert answer.raw.replace(b',"integrity":' + said, b"") == b"".join(BLOCKS) + b": bye\n\n"
+
+
+def test_what_is_no_event_takes_no_report() -> None:
+    strange = [b": hi\n\n", b"data: no json\n\n"]
+    answer = messages.streamed([*strange, *BLOCKS], OBSERVE, report=True, legal=False)
+    assert answer.raw.startswith(b"".join(strange)) and answer.report is not None

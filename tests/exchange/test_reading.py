@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 
 from gateway.errors import EngineTruncated, FrameTooLarge, IntegrityError
+from gateway.events import CALL, CONTENT, REASONING
 from gateway.exchange.reading import NOTHING_SAID, ExchangeReading, came, effective_policy, reason_of
 from gateway.exchange.route import Overrides, RouteRules
 from gateway.findings import Finding
 from gateway.integrity.pipeline import Piece
 from gateway.policy import Dedup, Mode, Profile, ReasoningField, policy_for
-from gateway.protocols.protocol import UNSAID, NotThisProtocol, Part
+from gateway.protocols import protocol_for
+from gateway.protocols.protocol import UNSAID, NotThisProtocol, NumberedCall, Part, Said
 from gateway.rulebook.load import load_rulebook
+from gateway.streams.grammar import Takes
 from tests.exchange.driver import chat, dialect, route
 
 NONE, BOTH = ReasoningField.NONE, ReasoningField.BOTH
@@ -22,12 +25,12 @@ NONE, BOTH = ReasoningField.NONE, ReasoningField.BOTH
 
 def reading_of(rules: RouteRules, **request: Any) -> ExchangeReading:
     """The reading of a request on a route."""
-    return ExchangeReading(protocol=chat(), facts=chat().facts(request), rules=rules, policy=rules.policy)
+    return ExchangeReading(protocol=chat(), body=b"{}", facts=chat().facts(request), rules=rules, policy=rules.policy)
 
 
 def said(rules: RouteRules, text: str, **request: Any) -> list[Piece]:
     """What a choice makes of a content that ends by itself."""
-    pipeline = reading_of(rules, **request).pipeline()
+    pipeline = reading_of(rules, **request).pipeline(0)
     pieces = pipeline.push("", text)
     ended = pipeline.finish(stopped=True, length=False, promotable=True, stop_string=False, looped=False)
     return [*(came("", text) if pieces is None else pieces), *ended]
@@ -81,7 +84,7 @@ def test_an_observed_exchange_still_hides_what_the_route_hides_and_does_nothing_
     assert (policy.reasoning_field, policy.history) == (NONE, "leave")
     assert {finding for finding in Finding if policy.enforces(finding)} == HIDING
     assert policy.mode(Finding.TRUNCATED) is Mode.OFF
-    assert not ExchangeReading(protocol=chat(), facts=NOTHING_SAID, rules=route(), policy=policy).observe
+    assert not ExchangeReading(protocol=chat(), body=b"{}", facts=NOTHING_SAID, rules=route(), policy=policy).observe
 
 
 @pytest.mark.parametrize("mode", [Mode.OFF, Mode.OBSERVE])
@@ -231,13 +234,37 @@ def test_the_engines_own_word_for_a_loop_is_known(finish: str, looped: bool) -> 
 
 
 def test_the_report_names_the_profile_the_dialect_and_the_source() -> None:
-    common: dict[str, Any] = {"attempts": 1, "findings": []}
+    why = {"dialect": "", "thinking": "no member says it"}
+    common: dict[str, Any] = {"thinking": "unknown", "why": why, "attempts": 1, "findings": []}
     assert reading_of(route("gemma4", profile=Profile.REPAIR)).report() == {
         "profile": "repair", "dialect": "gemma4", "source": "fields", **common,
     }  # fmt: skip
     assert reading_of(route("none", source="text")).report() == {
         "profile": "full", "dialect": "none", "source": "text", **common,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("request_", "default", "thinking", "why"),
+    [
+        ({}, "auto", "unknown", "no member says it"),
+        ({}, "off", "off", "the route's thinking_default is off"),
+        ({}, "on", "on", "the route's thinking_default is on"),
+        ({"reasoning_effort": "none"}, "on", "off", "reasoning_effort is none"),
+        ({"chat_template_kwargs": {"thinking": True}}, "off", "on", "chat_template_kwargs.thinking is True"),
+        ({"thinking": {"type": "a client's text"}}, "off", "on", "thinking.type is there"),
+    ],
+)
+def test_the_report_says_whether_the_model_thinks_and_who_decided(
+    request_: dict[str, Any], default: str, thinking: str, why: str
+) -> None:
+    report = reading_of(route(thinking_default=default), **request_).report()
+    assert (report["thinking"], report["why"]["thinking"]) == (thinking, why)
+
+
+def test_the_report_says_why_the_dialect_was_chosen() -> None:
+    report = reading_of(replace(route(), dialect_why="the family think")).report()
+    assert report["why"]["dialect"] == "the family think"
 
 
 def test_a_fault_is_kept_as_type_and_place_and_never_as_text() -> None:
@@ -311,6 +338,32 @@ def test_a_request_that_invites_a_leak_is_flagged(request_: dict[str, Any], rows
     assert reading_of(route(), **request_).report()["findings"] == rows
 
 
+@pytest.mark.parametrize(
+    ("request_", "known", "rule"),
+    [
+        ({}, {}, "stop_desync:deepseek_r1"),
+        ({"stream": False}, {}, None),
+        ({"stop": []}, {}, None),
+        ({"include_stop_str_in_output": True}, {}, None),
+        ({"reasoning_effort": "none"}, {}, None),
+        ({}, {"source": "text"}, None),
+        ({}, {"engine": "auto"}, None),
+        ({}, {"parser": ""}, None),
+        ({}, {"engine_version": "0.34.0"}, None),
+        ({}, {"parser": "deepseek_v3"}, None),
+        ({"chat_template_kwargs": {"thinking": True}}, {"parser": "deepseek_v3"}, "stop_desync:deepseek_v3"),
+        ({}, {"parser": "deepseek_v3", "thinking_default": "on"}, "stop_desync:deepseek_v3"),
+        ({"chat_template_kwargs": {"thinking": False}}, {"parser": "deepseek_v3", "thinking_default": "on"}, None),
+    ],
+)
+def test_a_stream_with_stop_strings_is_flagged_where_the_engines_parser_is_known_to_cut_it_wrong(
+    request_: dict[str, Any], known: dict[str, str], rule: str | None
+) -> None:
+    rules = replace(route(), **{"engine": "vllm", "parser": "deepseek_r1", **known})
+    request_ = {"stream": True, "stop": ["####"], **request_}
+    assert [row["rule"] for row in reading_of(rules, **request_).report()["findings"]] == ([rule] if rule else [])
+
+
 @pytest.mark.parametrize(("wanted", "names"), [({}, {"thought"}), ({"guided_json": {}}, {"thought", "preamble"})])
 def test_a_preamble_is_looked_for_before_structured_output_only(wanted: dict[str, Any], names: set[str]) -> None:
     openings = load_rulebook().openings
@@ -327,3 +380,83 @@ def test_without_a_dialect_no_text_is_looked_at() -> None:
 def test_the_end_string_is_looked_for_with_and_without_the_dialects_closers() -> None:
     rules = replace(route("think"), reasoning_end_string="Done.</think>\n")
     assert reading_of(rules)._setting.end_strings == ("Done.</think>", "Done.")
+
+
+def test_thought_that_may_not_be_added_is_taken_out_and_counted() -> None:
+    reading = reading_of(route())
+    call = NumberedCall(0, "c", "f", "{}")
+    pieces: list[Said] = [(REASONING, "ab"), (CONTENT, "c"), (REASONING, "d"), (CALL, call)]
+    assert reading.without_thought(pieces) == [(CONTENT, "c"), (CALL, call)]
+    assert reading.tally.characters_suppressed == 3
+
+
+# ---------------------------------------------------------------------- raw text
+
+
+def raw_reading(path: str = "/v1/completions", rules: RouteRules | None = None, **request: Any) -> ExchangeReading:
+    """The reading of a request on a raw-text route."""
+    protocol = protocol_for(path)
+    assert protocol is not None
+    rules = rules or route()
+    return ExchangeReading(
+        protocol=protocol, body=b"{}", facts=protocol.facts(request), rules=rules, policy=rules.policy
+    )
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/generate"])
+@pytest.mark.parametrize(
+    ("profile", "raw_text", "field", "splits", "raw", "observe"),
+    [
+        (Profile.FULL, "split", BOTH, True, True, False),
+        (Profile.REPAIR, "split", BOTH, True, True, False),
+        (Profile.REPAIR, "leave", BOTH, False, False, False),
+        (Profile.REPAIR, "leave", NONE, True, True, False),  # what is hidden is split
+        (Profile.OBSERVE, "split", BOTH, False, True, True),
+        (Profile.OBSERVE, "leave", BOTH, False, False, True),
+        (Profile.OBSERVE, "leave", NONE, True, True, False),
+    ],
+)
+def test_raw_text_is_split_where_the_route_says_so_or_hides_the_thought(
+    path: str, profile: Profile, raw_text: str, field: ReasoningField, splits: bool, raw: bool, observe: bool
+) -> None:
+    reading = raw_reading(path, route(profile=profile, raw_text=raw_text, reasoning_field=field))
+    assert (reading.splits, reading._setting.raw, reading.observe) == (splits, raw, observe)
+    assert (reading.report()["profile"], reading.report()["source"]) == (str(profile), "text")
+    left = not splits
+    assert (reading.policy.profile is Profile.OBSERVE) is (left or profile is Profile.OBSERVE)
+    assert left is (reading.names is None)
+
+
+def test_a_chat_answer_is_not_raw_text_whatever_its_source() -> None:
+    for source in ("fields", "text"):
+        assert not reading_of(route(source=source, raw_text="split")).splits
+
+
+def test_no_call_is_read_in_raw_text() -> None:
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    reading = raw_reading(rules=route("qwen", raw_text="split"), tools=tools, tool_choice="none")
+    assert (reading._setting.takes, reading._setting.tooling) == (Takes(), None)
+    assert (reading.tally.offered, reading.calls.refuses) == (False, False)
+
+
+def test_the_start_of_raw_text_is_the_prompts_unless_the_route_says_it() -> None:
+    def opens(starts_in: str, **request: Any) -> bool:
+        reading = raw_reading(rules=route("minimax_m2", starts_in=starts_in, raw_text="split"), **request)
+        return reading.pipeline(0).push("", "a") == [(REASONING, "a")]
+
+    assert [opens("auto", prompt="<think>"), opens("auto", prompt="hi"), opens("auto", prompt=[1])] == [
+        True, False, True,
+    ]  # fmt: skip
+    assert [opens("reasoning", prompt="hi"), opens("content", prompt="<think>")] == [True, False]
+
+
+def test_the_engines_parser_cuts_no_raw_text() -> None:
+    rules = replace(route(), parser="deepseek_r1", engine="vllm", engine_version="0.32.0")
+    request = {"stop": "END", "stream": True}
+    assert [row.rule for row in reading_of(rules, **request).tally.rows] == ["stop_desync:deepseek_r1"]
+    assert raw_reading(rules=rules, **request).tally.rows == {}
+
+
+def test_a_route_that_is_only_observed_keeps_what_it_does_with_raw_text() -> None:
+    observed = effective_policy(policy_for(Profile.REPAIR, raw_text="split"), Overrides(observe=True))
+    assert (observed.profile, observed.raw_text) == (Profile.OBSERVE, "split")

@@ -52,6 +52,31 @@ def test_the_rule_is_the_familys_unless_the_policy_names_one(
     assert reasoning(sent(name, history=history)) == kept
 
 
+def turn(**members: str) -> dict[str, str]:
+    return {"role": "assistant", **members}
+
+
+THOUGHT, REPEAT = turn(content="<think>r</think>a"), turn(content="a", reasoning="a")
+SPLIT = [turn(content="a", reasoning_content="r"), turn(content="a")]
+
+
+@pytest.mark.parametrize(
+    ("name", "history", "wanted"),
+    [
+        ("generic", "auto", [THOUGHT, turn(content="a", reasoning_content="a")]),
+        ("qwen", "auto", SPLIT),
+        ("generic", "keep", SPLIT),
+        ("minimax_append", "auto", SPLIT),
+    ],
+)
+def test_a_family_without_a_rule_has_its_reasoning_renamed_and_nothing_else(
+    name: str, history: str, wanted: list[dict[str, Any]]
+) -> None:
+    request = {"messages": [THOUGHT, {"role": "user", "content": "go on"}, REPEAT]}
+    exchange = opened(request, replace(route(name, history=history), engine="sglang"))
+    assert [turn for turn in json.loads(exchange.upstream_body)["messages"] if turn["role"] == "assistant"] == wanted
+
+
 @pytest.mark.parametrize(
     ("engine", "field"), [("vllm", "reasoning"), ("sglang", "reasoning_content"), ("auto", "reasoning")]
 )

@@ -14,6 +14,7 @@ from gateway.exchange import Exchange, Overrides
 from gateway.limits import Limits
 from gateway.policy import Profile, ReasoningField
 from gateway.rulebook.dialect import Dialect, Header, HeaderRule, Target
+from gateway.rulebook.load import load_rulebook
 from gateway.streams.jsonscan import member
 from tests.exchange.driver import (
     BOTH,
@@ -29,6 +30,7 @@ from tests.exchange.driver import (
     route,
     streamed,
 )
+from tests.support import messages
 
 REPORT = Overrides(report=True)
 
@@ -65,7 +67,7 @@ def header_dialect() -> Dialect:
     rules = (HeaderRule(text="t", to=Target.REASONING),)
     found = dialect("gemma4")
     assert found is not None
-    return replace(found, header=Header(open=("<|channel>",), close="|>", rules=rules), regions=())
+    return replace(found, headers=(Header(open=("<|channel>",), close="|>", rules=rules),), regions=())
 
 
 # ---------------------------------------------------------------------- untouched bytes
@@ -181,6 +183,40 @@ def test_a_refusal_goes_out_as_it_came_and_is_an_answer() -> None:
     reads = [delta(refusal="I cannot."), delta(finish="stop"), DONE]
     answer = streamed(reads)
     assert (answer.body, answer.findings) == (b"".join(reads), {})
+
+
+# ---------------------------------------------------------------------- tool calls (more in test_tool_calls)
+
+TOOLS: dict[str, Any] = {"tools": [{"function": {"name": "f"}}]}
+
+
+def test_a_frame_that_waits_for_its_call_is_written_once_with_everything_that_changes_in_it() -> None:
+    twice = delta(content="\n<think>t", tool_calls=[{**CALL[0], "id": "d", "function": {"arguments": '{"a": 1}}'}}])
+    answer = streamed([delta(tool_calls=CALL), twice, delta(finish="stop"), DONE], request=TOOLS)
+    moved = {**CALL[0], "index": 1, "id": "d", "function": {"arguments": '{"a": 1}'}}
+    assert answer.deltas == [{"tool_calls": CALL}, {"content": "\n"}, dict.fromkeys(BOTH, "t"), {"tool_calls": [moved]}]
+    assert answer.events[-2]["choices"][0]["finish_reason"] == "tool_calls"
+
+
+def test_a_finish_reason_that_is_wrong_gets_the_right_word_and_every_other_byte_stays() -> None:
+    answer = streamed([delta(content="a"), delta(finish="tool_calls"), DONE])
+    assert answer.body == delta(content="a") + delta(finish="stop") + DONE
+
+
+def test_a_call_that_is_over_with_the_stream_is_written_before_done() -> None:
+    mistral = load_rulebook().resolve({"tools": "mistral"}, engine="vllm").dialect
+    reads = [delta(content='[TOOL_CALLS]f[ARGS]{"a": 1}'), DONE]
+    answer = streamed(reads, route(read_as=mistral, source="text"), request=TOOLS)
+    [[opening], [arguments]] = [each["tool_calls"] for each in answer.deltas]
+    assert (opening["function"]["name"], arguments["function"]["arguments"]) == ("f", '{"a": 1}')
+    assert answer.events[-2]["choices"][0]["finish_reason"] == "tool_calls"
+
+
+def test_reasoning_that_goes_out_behind_a_broken_stream_stays_hidden() -> None:
+    exchange = opened(b"{}", route(reasoning_field=ReasoningField.NONE))
+    exchange.head(status=200, content_type="text/event-stream", content_encoding=None)
+    out = exchange.data(delta(content="a\n<think>secret</thi")) + exchange.broken(EngineTimeout("silent")).data
+    assert (b"secret" in out, b"</thi" in out, b'"content":"a' in out) == (False, False, True)
 
 
 # ---------------------------------------------------------------------- choices
@@ -549,7 +585,8 @@ def test_the_report_is_one_event_without_choices_before_done() -> None:
     assert done == "[DONE]"
     assert (report["choices"], report["id"], report["object"]) == ([], "chatcmpl-1", "chat.completion.chunk")
     assert report["integrity"] == {
-        "profile": "full", "dialect": "think", "source": "fields", "attempts": 1,
+        "profile": "full", "dialect": "think", "source": "fields", "thinking": "unknown",
+        "why": {"dialect": "", "thinking": "no member says it"}, "attempts": 1,
         "findings": [
             {"finding": "reasoning_leak", "action": "moved", "count": 1, "where": "content"},
             {"finding": "boundary_token", "action": "stripped", "count": 1, "marker": "</think>", "where": "content"},
@@ -606,6 +643,8 @@ def test_the_first_choice_whose_text_waits_says_why() -> None:
     assert exchange.holding is None
     exchange.data(delta(content="b\n</th", index=1))
     assert exchange.holding == "marker"
+    exchange.data(delta(tool_calls=[{"index": 0, "function": {"arguments": "{"}}]))
+    assert exchange.holding == "tool_region"
 
 
 # ---------------------------------------------------------------------- usage
@@ -617,3 +656,36 @@ def test_a_stream_that_was_asked_for_its_usage_owes_it_to_the_end(told: bytes, m
     request = {"stream": True, "stream_options": {"include_usage": True}}
     answer = streamed([delta(content="a"), delta(finish="stop"), told, done], request=request)
     assert answer.findings == ({"usage_missing/flagged": 1} if missing else {})
+
+
+# ---------------------------------------------------------------------- a protocol with structure
+
+
+def test_a_thought_gets_no_block_where_thinking_is_off_until_the_engine_shows_one() -> None:
+    leak: list[messages.Piece] = [("text", "<think>a</think>b")]
+    answer = messages.streamed(messages.events(leak), route(source="text"), request=messages.OFF)
+    assert (answer.said, answer.exchange.tally.suppressed) == (("", "b"), 1)
+    clean = messages.streamed(messages.events([("text", "b")]), request=messages.OFF)
+    assert clean.said == ("", "b")
+    shown = messages.streamed(messages.events([("thinking", "t"), *leak]), request=messages.OFF)
+    assert (shown.said, shown.exchange.tally.suppressed) == (("ta", "b"), 0)
+
+
+@pytest.mark.parametrize("report", [True, False])
+def test_an_end_of_ours_takes_the_report(report: bool) -> None:
+    unended = [messages.HEAD, *messages.blocks([("text", "a")]), messages.END]
+    answer = messages.streamed(unended, report=report)
+    assert (answer.reason, answer.report is not None) == ("end_turn", report)
+
+
+def test_an_answer_with_structure_is_complete_with_its_last_event_only() -> None:
+    answer = messages.streamed([messages.HEAD, *messages.blocks([("text", "a")]), messages.tail()])
+    assert (answer.reason, answer.complete) == ("end_turn", False)
+
+
+@pytest.mark.parametrize("cut", [b"d", b"data", b"eve", b"i"])
+def test_the_name_of_a_field_that_was_cut_is_half_an_event(cut: bytes) -> None:
+    for reads in ([], [delta(content="a")]):
+        answer = streamed([*reads, cut])
+        assert answer.body.startswith(b"".join(reads) + b'data: {"error"')
+        assert not answer.complete

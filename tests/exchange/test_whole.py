@@ -13,6 +13,7 @@ from gateway.exchange import Overrides
 from gateway.limits import Limits
 from gateway.policy import Mode, Profile, ReasoningField
 from tests.exchange.driver import BOTH, OFF, WANTED, dialect, message, opened, plain, route
+from tests.support import messages, raw_text
 
 # reference/vllm.md 3.2, with a content
 VLLM = (
@@ -121,7 +122,13 @@ def test_as_upstream_knows_the_engines_name_before_it_is_used(sent: dict[str, No
 def test_an_answer_of_sound_alone_is_not_empty() -> None:
     body = message(content=None, audio={"id": "a", "data": "AAA="})
     assert (plain(body).body, plain(body).findings) == (body, {})
-    assert plain(message(content=None, audio=None)).findings == {"empty_response/flagged": 1}
+    assert "empty_response/flagged" in plain(message(content=None, audio=None)).findings
+
+
+def test_an_answer_that_was_billed_and_says_nothing_asks_for_another_one() -> None:
+    """vllm-project/vllm#41902."""
+    answer = plain(message(content=None, reasoning=None, tool_calls=[]), route("harmony"))
+    assert answer.findings == {"empty_response/flagged": 1, "regen_wanted/flagged": 1}
 
 
 def test_reasoning_that_differs_between_the_two_names_goes_on_untouched() -> None:
@@ -144,6 +151,29 @@ def test_what_is_no_body_of_the_protocol_goes_on_untouched_and_is_counted(body: 
     answer = plain(body, overrides=Overrides(report=True))
     assert (answer.body, answer.complete, sum(answer.uninspected.values())) == (body, True, 1)
     assert not answer.exchange.inspected
+
+
+AS_OBJECT = {"id": "c", "type": "function", "function": {"name": "f", "arguments": {"a": 1}}}
+
+
+def test_calls_are_repaired_beside_the_text_and_the_finish_reason() -> None:
+    """More in test_tool_calls."""
+    answer = plain(message("stop", content="<think>t</think>", tool_calls=[AS_OBJECT]))
+    assert fields(answer.body) == {
+        "role": "assistant",
+        "content": "",
+        **dict.fromkeys(BOTH, "t"),
+        "tool_calls": [{**AS_OBJECT, "function": {"name": "f", "arguments": '{"a":1}'}}],
+    }
+    assert json.loads(answer.body)["choices"][0]["finish_reason"] == "tool_calls"
+
+
+@pytest.mark.parametrize(("calls", "right"), [([AS_OBJECT], "stop"), ({"f": 1}, "tool_calls")])
+def test_calls_that_the_request_did_not_want_go_and_what_is_no_list_of_them_stays(calls: Any, right: str) -> None:
+    request = {"tools": [{"function": {"name": "f"}}], "tool_choice": "none"}
+    answer = plain(message("tool_calls", content="a", tool_calls=calls), request=request)
+    assert fields(answer.body).get("tool_calls") == (None if right == "stop" else calls)
+    assert json.loads(answer.body)["choices"][0]["finish_reason"] == right
 
 
 def test_every_choice_is_read() -> None:
@@ -222,7 +252,8 @@ def test_a_half_of_a_character_inside_the_text_stays_as_it_is() -> None:
 def test_the_report_stands_at_the_top_level() -> None:
     answer = plain(message("length", content="a"), overrides=Overrides(report=True))
     assert json.loads(answer.body)["integrity"] == {
-        "profile": "full", "dialect": "think", "source": "fields", "attempts": 1,
+        "profile": "full", "dialect": "think", "source": "fields", "thinking": "unknown",
+        "why": {"dialect": "", "thinking": "no member says it"}, "attempts": 1,
         "findings": [{"finding": "truncated", "action": "flagged", "count": 1, "where": "content"}],
     }  # fmt: skip
     assert answer.headers == {"X-Integrity-Findings": "truncated=1"}
@@ -276,3 +307,30 @@ def test_what_is_only_observed_stays_where_it_was() -> None:
     modes = {"reasoning_leak": Mode.OBSERVE, "boundary_token": Mode.OBSERVE}
     answer = plain(body, route(findings=modes))
     assert (answer.body, answer.findings) == (body, {"boundary_token/would_strip": 1})
+
+
+def test_a_thought_gets_no_block_where_thinking_is_off_and_the_engine_shows_none() -> None:
+    leak: list[messages.Piece] = [("text", "<think>a</think>b")]
+    answer = messages.plain(messages.body(leak), route(source="text"), request=messages.OFF)
+    assert (answer.said, answer.exchange.tally.suppressed) == (("", "b"), 1)
+    shown = messages.plain(messages.body([("thinking", "t"), *leak]), request=messages.OFF)
+    assert (shown.said, shown.exchange.tally.suppressed) == (("ta", "b"), 0)
+
+
+# ---------------------------------------------------------------------- raw text (more in test_raw_stream.py)
+
+
+def test_raw_text_is_split_in_a_plain_body_and_its_tokens_with_it() -> None:
+    wire = raw_text.Completions(logprobs=True, ids=True)
+    body = wire.body([["<think>"], ["a"], ["</think>"], ["b"]])
+    answer = raw_text.plain(wire, body)
+    assert (answer.said, answer.choices[0].ids) == (("a", "b"), [3])
+    assert raw_text.plain(wire, body, route()).body == body
+
+
+def test_raw_answers_that_are_not_read_do_not_go_out_where_reasoning_is_hidden() -> None:
+    wire = raw_text.Completions()
+    body = wire.body([["<think>a</think>b"]], [["<think>a</think>b"]])
+    rules = raw_text.split_route(limits=Limits(choices=1), reasoning_field=ReasoningField.NONE)
+    with pytest.raises(IntegrityError, match="could not read"):
+        raw_text.plain(wire, body, rules)

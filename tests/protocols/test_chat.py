@@ -8,10 +8,19 @@ from typing import Any
 import pytest
 
 from gateway.errors import ClientFault, EngineTimeout
-from gateway.events import CONTENT, REASONING, REPLAY
+from gateway.events import CALL, CONTENT, REASONING, REPLAY
 from gateway.limits import Limits
 from gateway.protocols.chat import Chat
-from gateway.protocols.protocol import UNSAID, HistoryRule, NotThisProtocol, Part
+from gateway.protocols.protocol import (
+    UNSAID,
+    CallChange,
+    Fragment,
+    HistoryRule,
+    NotThisProtocol,
+    NumberedCall,
+    Part,
+    Said,
+)
 from gateway.streams.jsonscan import member
 
 CHAT = Chat()
@@ -32,7 +41,7 @@ def part(delta: bytes, **choice: Any) -> Part:
     return found
 
 
-def rewritten(data: bytes, *pieces: tuple[str, str], names: tuple[str, ...] = BOTH) -> list[bytes]:
+def rewritten(data: bytes, *pieces: Said, names: tuple[str, ...] = BOTH) -> list[bytes]:
     """What says `pieces` in stead of the first part's text: events of our own, and the chunk if anything is left."""
     own, chunk = CHAT.rewrite(CHAT.decode_event(data), {0: list(pieces)}, names)
     return own if chunk is None else [*own, chunk]
@@ -350,14 +359,15 @@ def test_a_frame_is_kept_for_its_other_choices() -> None:
     assert rewritten(finish) == [finish.replace(b'{"content":"<"}', b"{}")]
 
 
-def test_reasoning_goes_before_a_call_and_content_may_stay_beside_it() -> None:
+def test_text_that_changes_goes_before_a_call_which_may_have_to_wait() -> None:
     call = b'"tool_calls":[{"index":0}]'
     data = event(b'{"reasoning":"r",%b}' % call)
     before = (
         OURS + b'{"index":0,"delta":{"reasoning":"r","reasoning_content":"r"},"logprobs":null,"finish_reason":null}]}'
     )
     assert rewritten(data, (REASONING, "r")) == [before, event(b"{%b}" % call)]
-    assert rewritten(event(b'{"content":"c",%b}' % call), (CONTENT, "d")) == [event(b'{"content":"d",%b}' % call)]
+    before = before.replace(b'"reasoning":"r","reasoning_content":"r"', b'"content":"d"')
+    assert rewritten(event(b'{"content":"c",%b}' % call), (CONTENT, "d")) == [before, event(b"{%b}" % call)]
 
 
 def test_a_plain_body_says_its_pieces_joined() -> None:
@@ -381,6 +391,125 @@ def test_an_emptied_content_is_empty_and_one_that_was_null_stays_so(
 ) -> None:
     body = b'{"choices":[{"message":{"content":"z"}},{"message":%b}]}'
     assert CHAT.rewrite_body(CHAT.decode_body(body % message), {1: pieces}, ("reasoning",)) == body % written
+
+
+# ---------------------------------------------------------------------- calls
+
+MADE = NumberedCall(1, "call_1", "f", '{"a": 1.10}')
+OPENING = b'[{"index":1,"id":"call_1","type":"function","function":{"name":"f","arguments":""}}]'
+ARGUMENTS = b'[{"index":1,"function":{"arguments":"{\\"a\\": 1.10}"}}]'
+LISTED = b'{"id":"call_1","type":"function","function":{"name":"f","arguments":"{\\"a\\": 1.10}"}}'
+OWN = b'{"id":"c","type":"function","index":0,"function":{"name":"f","arguments":{"n": 1.10}}}'
+
+
+def ours(delta: bytes) -> bytes:
+    """The data of a chunk of our own."""
+    return OURS + b'{"index":0,"delta":{%b},"logprobs":null,"finish_reason":null}]}' % delta
+
+
+def test_a_call_among_the_pieces_is_two_events_in_its_place() -> None:
+    events = rewritten(event(b'{"role":"assistant","content":"x"}'), (CONTENT, "c"), (CALL, MADE), (CONTENT, "d"))
+    assert events == [
+        ours(b'"role":"assistant","content":"c"'),
+        ours(b'"tool_calls":' + OPENING),
+        ours(b'"tool_calls":' + ARGUMENTS),
+        event(b'{"role":"assistant","content":"d"}'),
+    ]
+
+
+def test_a_call_at_the_end_leaves_no_text_in_the_frame_and_a_finish_reason_behind_it() -> None:
+    data = event(b'{"role":"assistant","content":"x"}').replace(b'"finish_reason":null', b'"finish_reason":"stop"')
+    message = CHAT.decode_event(data)
+    own, last = CHAT.rewrite(message, {0: [(CALL, MADE)]}, BOTH, {0: "tool_calls"})
+    assert own == [ours(b'"role":"assistant","tool_calls":' + OPENING), ours(b'"tool_calls":' + ARGUMENTS)]
+    assert last == data.replace(b',"content":"x"', b"").replace(b'"stop"', b'"tool_calls"')
+    assert CHAT.call_events(message, 0, MADE) == [own[0].replace(b'"role":"assistant",', b""), own[1]]
+
+
+def test_a_frame_of_calls_alone_is_gone() -> None:
+    assert len(rewritten(b'{"choices":[{"index":0,"delta":{"content":"x"}}]}', (CALL, MADE))) == 2
+
+
+def test_another_word_for_a_finish_reason_changes_nothing_else() -> None:
+    data = b'{"n":1.10,"choices":[{"delta":{"content":"a"}},{"delta":{},"finish_reason":"stop"}]}'
+    own, last = CHAT.rewrite(CHAT.decode_event(data), {}, BOTH, {1: "tool_calls"})
+    assert (own, last) == ([], data.replace(b"stop", b"tool_calls"))
+    body = b'{"choices":[{"message":{"content":"a"},"finish_reason":"tool_calls"}]}'
+    assert CHAT.rewrite_body(CHAT.decode_body(body), {}, BOTH, {0: "stop"}) == body.replace(b"tool_calls", b"stop")
+
+
+@pytest.mark.parametrize(
+    ("message", "pieces", "written"),
+    [
+        (b'{"content":"x"}', [(CALL, MADE)], b'{"content":null,"tool_calls":[%b]}' % LISTED),
+        (b'{"content":null}', [(CALL, MADE)], b'{"content":null,"tool_calls":[%b]}' % LISTED),
+        (b'{"content":"x","tool_calls":[]}', [(CALL, MADE)], b'{"content":null,"tool_calls":[%b]}' % LISTED),
+        (
+            b'{"content":"x","tool_calls":null}',
+            [(CONTENT, "y"), (CALL, MADE)],
+            b'{"content":"y","tool_calls":[%b]}' % LISTED,
+        ),
+        (
+            b'{"content":"x","tool_calls":[ %b ],"n":1.10}' % OWN,
+            [(CALL, MADE), (REASONING, "r")],
+            b'{"content":null,"tool_calls":[ %b,%b],"n":1.10,"reasoning":"r"}' % (OWN, LISTED),
+        ),
+    ],
+)
+def test_the_calls_of_a_plain_body_stand_behind_the_engines_and_no_empty_content_beside_them(
+    message: bytes, pieces: list[Said], written: bytes
+) -> None:
+    body = b'{"choices":[{"message":{"content":"z"}},{"message":%b}]}'
+    assert CHAT.rewrite_body(CHAT.decode_body(body % message), {1: pieces}, ("reasoning",)) == body % written
+
+
+def test_the_engines_calls_are_read_where_they_stand() -> None:
+    body = b'{"choices":[{"message":{}},{"message":{"tool_calls":[%b]}}]}' % OWN
+    message = CHAT.decode_body(body)
+    found = Fragment(place=0, index=0, ident="c", name="f", arguments='{"n": 1.10}', text=False)
+    assert [CHAT.fragments(message, part) for part in message.parts] == [[], [found]]
+    data = event(b'{"tool_calls":[%b]}' % OWN)
+    message = CHAT.decode_event(data)
+    assert CHAT.fragments(message, message.parts[0]) == [found]
+
+
+def test_the_engines_calls_are_changed_where_they_stand() -> None:
+    data = event(b'{"tool_calls":[%b,%b]}' % (OWN, OWN))
+    changes = {0: {0: CallChange(gone=True), 1: CallChange(arguments="{}")}}
+    changed = event(b'{"tool_calls":[%b]}' % OWN.replace(b'{"n": 1.10}', b'"{}"'))
+    assert CHAT.change_calls(CHAT.decode_event(data), changes) == changed
+    body = b'{"choices":[{"message":{"content":null,"tool_calls":[%b]}}]}' % OWN
+    gone = {0: {0: CallChange(gone=True)}}
+    assert CHAT.change_calls(CHAT.decode_body(body), gone) == b'{"choices":[{"message":{"content":null}}]}'
+
+
+@pytest.mark.parametrize(
+    ("rest", "stays"),
+    [
+        (b"", False),
+        (b',"content":null', False),
+        (b',"content":"a"', True),
+        (b',"reasoning":"a"', True),
+        (b',"role":"assistant"', True),
+    ],
+)
+def test_an_event_without_its_calls_stays_if_anything_is_left_in_it(rest: bytes, stays: bool) -> None:
+    data = b'{"choices":[{"delta":{"tool_calls":[%b]%b}}]}' % (OWN, rest)
+    changed = CHAT.change_calls(CHAT.decode_event(data), {0: {0: CallChange(gone=True)}})
+    assert changed == (b'{"choices":[{"delta":{%b}}]}' % rest[1:] if stays else None)
+
+
+def test_an_event_that_tells_the_usage_stays_without_its_calls() -> None:
+    data = b'{"choices":[{"delta":{"tool_calls":[%b]}}],"usage":{}}' % OWN
+    gone = {0: {0: CallChange(gone=True)}}
+    assert CHAT.change_calls(CHAT.decode_event(data), gone) == b'{"choices":[{"delta":{}}],"usage":{}}'
+
+
+@pytest.mark.parametrize(
+    ("data", "ident"), [(b'{"id":"a"}', "a"), (b'{"id":null}', ""), (b"{}", ""), (b'{"id":7}', "7")]
+)
+def test_an_answer_may_have_an_id(data: bytes, ident: str) -> None:
+    assert CHAT.answer_id(CHAT.decode_event(data)) == ident
 
 
 def test_the_report_stands_at_the_top_level_of_a_plain_body() -> None:

@@ -100,6 +100,13 @@ def test_a_rule_keeps_all_reasoning_none_or_what_follows_the_last_answer(
     assert messages[3] == TOOL_LOOP[3]
 
 
+def test_what_is_left_only_gets_the_name_that_the_engine_reads() -> None:
+    turns = (turn(content="<think>t</think>a"), turn(content="a", reasoning="a"), turn(content="b", reasoning="r"))
+    messages, done = shaped(*turns, by=rule("leave", SGLANG))
+    assert messages == [turns[0], turn(content="a", reasoning_content="a"), turn(content="b", reasoning_content="r")]
+    assert done == {"renamed": 2}
+
+
 def test_without_an_answer_so_far_the_tool_loop_keeps_everything() -> None:
     assert shaped(*TOOL_LOOP[1:], by=rule("tool_loop")) == (TOOL_LOOP[1:], {})
 

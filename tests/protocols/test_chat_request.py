@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.protocols.chat_request import chat_facts, thinking
+from gateway.protocols.protocol import Tools
 
 
 @pytest.mark.parametrize(
@@ -149,6 +150,11 @@ def test_stop_strings_come_alone_or_in_a_list(stop: Any, stops: tuple[str, ...])
     assert chat_facts({"stop": stop}).stops == stops
 
 
+@pytest.mark.parametrize(("value", "keeps"), [(True, True), (False, False), (None, False), ("true", False)])
+def test_a_stop_string_stays_in_the_text_only_where_the_request_says_so(value: object, keeps: bool) -> None:
+    assert chat_facts({"stop": "a", "include_stop_str_in_output": value}).keeps_stop is keeps
+
+
 @pytest.mark.parametrize(
     ("options", "wants"),
     [({"include_usage": True}, True), ({"include_usage": False}, False), ({"include_usage": 1}, False), (None, False)],
@@ -162,3 +168,91 @@ def test_the_thinking_decision_names_the_member_that_decided() -> None:
     assert thinking(request_) == ("off", "chat_template_kwargs.enable_thinking is False")
     assert thinking({"reasoning": {"effort": "none"}}) == ("off", "reasoning.effort is none")
     assert thinking({}) == ("unknown", "no member says it")
+
+
+# ---------------------------------------------------------------------- tools
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
+F = {"type": "function", "function": {"name": "f", "parameters": SCHEMA}}
+
+
+def tools(**request: Any) -> Tools:
+    """What a request says of tools, which it declares."""
+    found = chat_facts(request).tools
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("request_", "schemas"),
+    [
+        ({"tools": [F]}, {"f": SCHEMA}),
+        ({"tools": [F, {"type": "function", "function": {"name": "g"}}]}, {"f": SCHEMA, "g": None}),
+        ({"tools": [F, {"type": "web_search"}, {"function": {"name": 7}}, {"function": {}}, "f", None]}, {"f": SCHEMA}),
+        ({"functions": [{"name": "h", "parameters": 3}, []]}, {"h": 3}),
+        ({"tools": [F], "functions": [{"name": "h"}]}, {"f": SCHEMA, "h": None}),
+        ({"messages": [{"role": "developer", "tools": [F]}, {"role": "user", "tools": [F]}, 7]}, {"f": SCHEMA}),
+    ],
+)
+def test_a_declared_function_has_a_name_and_mostly_a_schema(request_: dict[str, Any], schemas: dict[str, Any]) -> None:
+    assert tools(**request_).schemas == schemas
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {},
+        {"tools": []},
+        {"tools": None},
+        {"tools": {"f": F}},
+        {"tools": [{"function": {"name": None}}]},
+        {"functions": 1},
+        {"messages": [{"role": "user", "tools": [F]}]},
+    ],
+)
+def test_what_declares_no_function_declares_no_tools(request_: dict[str, Any]) -> None:
+    assert chat_facts(request_).tools is None
+
+
+@pytest.mark.parametrize(
+    ("member", "choice", "named"),
+    [
+        ({}, "auto", None),
+        ({"tool_choice": "auto"}, "auto", None),
+        ({"tool_choice": None}, "auto", None),
+        ({"tool_choice": "none"}, "none", None),
+        ({"tool_choice": "required"}, "required", None),
+        ({"tool_choice": "named"}, "auto", None),
+        ({"tool_choice": ["none"]}, "auto", None),
+        ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, "named", "f"),
+        ({"tool_choice": {"type": "function", "function": {"name": 7}}}, "required", None),
+        ({"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}}, "auto", None),
+        ({"tool_choice": {"type": "allowed_tools", "mode": "required"}}, "required", None),
+        ({"tool_choice": {"type": "allowed_tools", "mode": 7}}, "auto", None),
+        ({"function_call": "none"}, "none", None),
+        ({"function_call": {"name": "f"}}, "named", "f"),
+        ({"tool_choice": "required", "function_call": "none"}, "required", None),
+    ],
+)
+def test_the_choice_is_a_word_or_a_name(member: dict[str, Any], choice: str, named: str | None) -> None:
+    found = tools(tools=[F], **member)
+    assert (found.choice, found.named) == (choice, named)
+
+
+@pytest.mark.parametrize(("value", "parallel"), [(None, True), (True, True), (False, False), (0, True)])
+def test_one_call_alone_is_made_where_the_request_says_so(value: object, parallel: bool) -> None:
+    assert tools(tools=[F], parallel_tool_calls=value).parallel is parallel
+    assert tools(tools=[F]).parallel
+
+
+@pytest.mark.parametrize(
+    ("messages", "before"),
+    [
+        (None, 0),
+        ([{"role": "assistant", "tool_calls": [{}, {}, None]}, {"role": "tool"}, {"role": "assistant"}], 2),
+        ([{"role": "assistant", "tool_calls": [{}]}, "x", {"role": "assistant", "function_call": {}}], 2),
+        ([{"role": "user", "tool_calls": [{}]}, {"role": "assistant", "tool_calls": "x", "function_call": "y"}], 0),
+    ],
+)
+def test_the_calls_of_earlier_turns_are_counted(messages: Any, before: int) -> None:
+    assert tools(tools=[F], messages=messages).calls_before == before

@@ -30,6 +30,27 @@ def test_a_route_is_inspected_with_or_without_a_prefix_before_v1(path: str, insp
     assert protocol_for(path) is (CHAT if inspected else None)
 
 
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/v1/completions", "completions"),
+        ("/proxy/v1/completions", "completions"),
+        ("/v1/chat/completions", "chat"),
+        ("/v1/completions/render", None),
+        ("/completions", None),
+        ("/generate", "generate"),
+        ("/v1/generate", None),
+        ("/inference/v1/generate", None),  # vLLM's own, of tokens
+        ("/api/generate", None),  # Ollama's, of lines
+        ("/vertex_generate", None),
+        ("/generate/", None),
+    ],
+)
+def test_routes_of_raw_text_are_told_from_those_that_end_alike(path: str, name: str | None) -> None:
+    found = protocol_for(path)
+    assert (found.name if found else None) == name
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS.keys())
 def test_every_protocol_has_the_calls_of_the_interface(protocol: WireProtocol) -> None:
     for name, wanted in inspect.getmembers(WireProtocol, inspect.isfunction):

@@ -1,0 +1,71 @@
+"""The tokens (`logprobs`) beside text of a Responses stream, kept until their text goes out.
+
+A token goes with the text that it spells; where that cannot be told, or the text goes elsewhere, it is left out, so
+that no thought shows in it. Knows text and spans only.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from gateway.streams.jsonscan import items
+
+WAITING: Final = 64 * 1024
+"""Characters whose tokens wait; beyond it they are left out."""
+
+
+class Tokens:
+    """Tokens of text that has not gone out."""
+
+    __slots__ = ("_base", "_spans", "_text")
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._base = 0  # the place of its first character in all the text
+        self._spans: deque[tuple[int, int, bytes]] = deque()
+
+    def feed(self, text: str, tokens: Iterable[tuple[str, bytes]]) -> None:
+        """More text with its tokens, each with its own text and its JSON."""
+        at, end = self._base + len(self._text), 0
+        for said, token in tokens:
+            if said and text.startswith(said, end):  # what spells nothing that is in the text belongs to no place
+                self._spans.append((at + end, at + end + len(said), token))
+                end += len(said)
+        if self._spans:
+            self._text += text
+        if len(self._text) > WAITING:
+            self.forget()
+
+    def take(self, text: str) -> list[bytes]:
+        """The tokens that spell parts of `text`, which goes out; those before it are forgotten."""
+        found = self._text.find(text) if text and self._spans else -1
+        if found < 0:
+            return []
+        begin = self._base + found
+        end = begin + len(text)
+        taken: list[bytes] = []
+        while self._spans and self._spans[0][0] < end:
+            start, stop, token = self._spans.popleft()
+            if begin <= start and stop <= end:
+                taken.append(token)
+        self._base, self._text = end, self._text[found + len(text) :]
+        return taken
+
+    def forget(self) -> None:
+        """None of it goes out."""
+        self._base += len(self._text)
+        self._text = ""
+        self._spans.clear()
+
+
+def spelt(value: Mapping[str, Any], data: bytes) -> list[tuple[str, bytes]]:
+    """The tokens beside the text of an object, each with its own text and its JSON; none where they have another shape.
+
+    `data`: the object as it is written.
+    """
+    tokens = value.get("logprobs")
+    if not tokens or not isinstance(tokens, list) or not all(isinstance(token, dict) for token in tokens):
+        return []
+    return [(str(token.get("token")), raw) for token, raw in zip(tokens, items(data, ("logprobs",)), strict=True)]
