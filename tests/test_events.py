@@ -12,7 +12,7 @@ from gateway.events import Decision, Effect, Group
 
 def test_every_channel_has_a_name_of_its_own() -> None:
     names = [value for name, value in vars(events).items() if name.isupper() and isinstance(value, str)]
-    assert len(names) == len(set(names)) == 6
+    assert len(names) == len(set(names)) == 8
 
 
 def test_a_decision_is_a_value() -> None:

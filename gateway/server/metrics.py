@@ -66,6 +66,8 @@ class Metrics:
             family.name: lru_cache(maxsize=None)(self._families[family.name].labels) for family in CATALOGUE
         }
         self._models: set[str] = set()
+        self._spoken = {"chat"}  # protocols that clients have used: series of the others would only be zeros
+        self._foreseen: Callable[[str], None] = lambda protocol: None
         self._begin()
         self._read_now()
 
@@ -106,17 +108,23 @@ class Metrics:
         rules = {rule for route in routes for rule in findings_of(route)}
         remedies = {remedy for route in routes for remedy in remedies_of(route)}
         leaks = sorted(rules & LEAKS)
-        whose = [(model, protocol.name) for model in (*self._models, OTHER) for protocol in set(PROTOCOLS.values())]
-        self._zero("any_leak_responses", whose)
-        self._zero("responses", [(*who, stream) for who in whose for stream in LABELS["stream"]])
-        for name in ("leaky_responses", "delivered_leaks"):
-            self._zero(name, [(*who, rule) for who in whose for rule in leaks])
-        self._zero("remediations", [(*who, *remedy[1:]) for who in whose for remedy in remedies])
+
+        def foreseen(protocol: str) -> None:
+            whose = [(model, protocol) for model in (*self._models, OTHER)]
+            self._zero("any_leak_responses", whose)
+            self._zero("responses", [(*who, stream) for who in whose for stream in LABELS["stream"]])
+            for name in ("leaky_responses", "delivered_leaks"):
+                self._zero(name, [(*who, rule) for who in whose for rule in leaks])
+            self._zero("remediations", [(*who, *remedy[1:]) for who in whose for remedy in remedies])
+            self._zero("tool_responses", whose)
+            self._zero("tool_calls", [(*who, source) for who in whose for source in CALL_SOURCES])
+            self._zero("tool_call_failures", [(*who, reason) for who in whose for reason in CALL_FAILURES])
+
+        self._foreseen = foreseen
+        for protocol in self._spoken:
+            foreseen(protocol)
         self._zero("remediation_rules", [remedy[:2] for remedy in remedies])
         self._zero("leak_markers", [(rule,) for rule in rules])
-        self._zero("tool_responses", whose)
-        self._zero("tool_calls", [(*who, source) for who in whose for source in CALL_SOURCES])
-        self._zero("tool_call_failures", [(*who, reason) for who in whose for reason in CALL_FAILURES])
         for name in ("held_seconds", "hold_releases"):
             self._zero(name, [(cause,) for route in routes for cause in holds_of(route)])
 
@@ -129,7 +137,10 @@ class Metrics:
     # ------------------------------------------------------------------ what happens
 
     def started(self, route: str) -> None:
-        """A request arrived. `route`: the protocol's name, or `other`."""
+        """A request arrived. `route`: the protocol's name, or `other`. Its series begin before an answer is counted."""
+        if route not in self._spoken and route != OTHER:
+            self._spoken.add(route)
+            self._foreseen(route)
         self._series["http_requests_in_flight"](route).inc()
 
     def ended(self, route: str, *, code: int, seconds: float) -> None:

@@ -14,7 +14,7 @@ GOOD = """routes:
   dialect: think
 - upstream: [http://127.0.0.1:8001, http://127.0.0.1:8002]
 policy:
-  raw_text: split
+  structured_output: {check: enforce}
 """
 
 
@@ -28,7 +28,7 @@ def test_a_good_file_prints_each_route_and_the_warnings(tmp_path: Path, capsys: 
     assert lines[2] == "  profile repair, reasoning field both, source auto"
     assert lines[3] == "route *: http://127.0.0.1:8001, http://127.0.0.1:8002"
     assert lines[4].startswith("  dialect generic: ")
-    assert lines[6] == f"warning: {path}:7: policy.raw_text: has no effect in this version"
+    assert lines[6] == f"warning: {path}:7: policy.structured_output.check: has no effect in this version"
     assert lines[7].startswith(f"OK: {path}: routes: 2, warnings: 1, rules: ")
 
 

@@ -61,7 +61,7 @@ def test_a_key_without_effect_says_so_once_and_no_other_key_does() -> None:
     silent = re.findall(r"^\* `(.*?)`.*\*No effect yet\.\*$", page, re.MULTILINE)
     assert silent == [key for block in _blocks() for key in block if dict(known_keys())[key].get("x-no-effect")]
     assert page.count("No effect yet") == len(silent) + 1
-    assert "policy.raw_text" in silent and "policy.reasoning_field" not in silent
+    assert "policy.structured_output.check" in silent and "policy.reasoning_field" not in silent
 
 
 def test_every_refused_value_is_listed_with_what_to_do_instead() -> None:

@@ -125,3 +125,10 @@ def test_a_text_is_said_exactly_where_a_string_holds_it(request_: Any, text: str
     spellings = (text.strip(), json.dumps(text.strip())[1:-1])
     held = any(spelling in string for string in strings(request_) for spelling in spellings)
     assert said(request_, text) is (held and bool(text.strip()))
+
+
+def test_a_text_with_line_feeds_was_said_with_carriage_returns_too() -> None:
+    message = {"role": "tool", "content": "a\r\n<tool_call>\r\n{}\r\n</tool_call>"}
+    echo = Echo(json.dumps({"messages": [message]}).encode())
+    assert echo.said("<tool_call>\n{}\n</tool_call>")
+    assert not echo.said("<tool_call>{}</tool_call>")

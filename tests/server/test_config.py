@@ -148,7 +148,6 @@ LATER = [
     ({"samples": {"dir": "/x"}}, 'samples.dir: "/x"', "leave it null"),
     ({"limits": {"total_buffered": "1GiB"}}, 'limits.total_buffered: "1GiB"', "lower the caps of one exchange"),
     ({"policy": {"preamble": "strip"}}, 'policy.preamble: "strip"', "use off or observe"),
-    ({"policy": {"phase_commentary": "drop"}}, 'policy.phase_commentary: "drop"', "use keep"),
     ({"policy": {"regenerate": {"for": ["empty_response"]}}}, "policy.regenerate.for: this", "leave it empty"),
     ({"policy": {"request": {"stop": "gateway"}}}, 'policy.request.stop: "gateway"', "use engine or auto"),
     ({"policy": {"request": {"tokens": "ids"}}}, 'policy.request.tokens: "ids"', "use never or auto"),

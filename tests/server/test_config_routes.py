@@ -154,6 +154,13 @@ def test_the_policy_of_a_route_beats_the_top_one_key_by_key() -> None:
     )
 
 
+def test_progress_messages_are_dropped_where_the_policy_says_so_and_never_where_only_observed() -> None:
+    top = {"phase_commentary": "drop"}
+    assert policy_of(top=top).phase_commentary == "drop"
+    assert policy_of(top=top, own={"phase_commentary": "keep"}).phase_commentary == "keep"
+    assert policy_of(profile="observe", top=top).phase_commentary == "keep"
+
+
 def test_a_finding_of_a_later_version_is_accepted_and_kept_out_of_the_policy() -> None:
     assert policy_of(top={"findings": {"structured_repaired": "off", "truncated": "off"}}).findings == {
         Finding.TRUNCATED: Mode.OFF

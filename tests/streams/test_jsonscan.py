@@ -19,6 +19,7 @@ from gateway.streams.jsonscan import (
     copy_member,
     edit,
     encode_string,
+    items,
     loads,
     member,
     only_member,
@@ -394,3 +395,25 @@ def spent(raw: bytes, changes: Changes) -> float:
     edit(raw, changes)
     copy_member(raw, b"a", b"b")
     return time.process_time() - started
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        (("a",), [b"1.10", b"1E5", b'"x,]"', b"[1, 2]", b'{"b":[]}', b"12345678901234567890123", b"null"]),
+        (("a", 3), [b"1", b"2"]),
+        (("a", 4, "b"), []),
+        (("a", 0), []),
+        (("a", 4), []),
+        (("none",), []),
+    ],
+)
+def test_the_items_of_an_array_are_its_own_bytes(path: tuple[str | int, ...], found: list[bytes]) -> None:
+    raw = b'{"a" : [1.10, 1E5,"x,]" ,[1, 2],{"b":[]},12345678901234567890123,null ]}'
+    assert items(raw, path) == found
+
+
+def test_items_are_those_of_a_whole_text_too_and_of_json_only() -> None:
+    assert items(b" [1, [2]] ", ()) == [b"1", b"[2]"]
+    with pytest.raises(ValueError):
+        items(b"[1,", ())

@@ -41,7 +41,7 @@ def texts(dialect: Dialect, *, size: int = 24) -> st.SearchStrategy[str]:
         st.sampled_from(literals),
         st.sampled_from(literals),
         st.sampled_from(starts),
-        st.sampled_from(FILLER + (HEADERS if dialect.header else ()) + (SUFFIXES if dialect.suffixed else ())),
+        st.sampled_from(FILLER + (HEADERS if dialect.headers else ()) + (SUFFIXES if dialect.suffixed else ())),
         st.characters(),
     )
     return st.lists(atoms, max_size=size).map("".join)

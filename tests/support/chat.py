@@ -19,9 +19,9 @@ Delta = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A route of profile `repair` that writes the reasoning as `reasoning`."""
+    """A route of profile `repair` that writes the reasoning as `reasoning`. `dialect`: as a configuration names it."""
 
-    dialect: str
+    dialect: str | dict[str, str]
     source: str = "fields"
     starts_in: str = "content"
 

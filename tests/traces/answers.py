@@ -17,11 +17,14 @@ OTHER_NAME = {b"reasoning": b"reasoning_content", b"reasoning_content": b"reason
 
 @dataclass(slots=True)
 class Choice:
-    """One choice: its text joined, the names of its tool calls. `mixed`: one event carried reasoning and content."""
+    """One choice: its text joined, its tool calls by index: name and arguments as they came.
+
+    `mixed`: one event carried reasoning and content.
+    """
 
     reasoning: str = ""
     content: str = ""
-    calls: list[str] = field(default_factory=list)
+    calls: dict[int, tuple[str, str]] = field(default_factory=dict)
     finish: str | None = None
     mixed: bool = False
 
@@ -49,8 +52,19 @@ def _add(choice: Choice, fields: dict[str, Any], *, mixes: bool) -> None:
     reasoning, content = "".join(named), fields.get("content") or ""
     choice.reasoning += reasoning
     choice.content += content
-    choice.calls += [name for call in fields.get("tool_calls") or [] if (name := call["function"].get("name"))]
+    for place, call in enumerate(fields.get("tool_calls") or []):
+        index, more = call.get("index", place), call["function"]
+        name, arguments = choice.calls.get(index, ("", ""))
+        choice.calls[index] = (name + (more.get("name") or ""), arguments + (more.get("arguments") or ""))
     choice.mixed = choice.mixed or (mixes and bool(reasoning and content))
+
+
+def value(arguments: str) -> object:
+    """The JSON value of a call's arguments; the text itself where it is none."""
+    try:
+        return json.loads(arguments)
+    except ValueError:
+        return arguments
 
 
 def doubled(body: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Makes `data/` from the folder of recorded exchanges: every chat exchange, one gzip'd JSONL an engine version.
+"""Makes `data/` from the folder of recorded exchanges: one gzip'd JSONL an engine version, in a folder for each path.
 
     python -m tests.traces.make_data TRACES_FOLDER
 
@@ -18,16 +18,22 @@ from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).parent / "data"
-CHAT = ("POST", "/v1/chat/completions")
+ENDPOINTS = {
+    "": "/v1/chat/completions",
+    "completions": "/v1/completions",
+    "messages": "/v1/messages",
+    "responses": "/v1/responses",
+}
+"""Folder of `data/` to the path whose exchanges it has."""
 
 
-def rows(folder: Path) -> Iterator[dict[str, Any]]:
-    """The chat exchanges of one engine version, by name."""
+def rows(folder: Path, path: str) -> Iterator[dict[str, Any]]:
+    """The exchanges of one path and engine version, by name."""
     marks = index_marks(folder / "INDEX.tsv")
     for file in sorted(folder.glob("*.json")):
         recorded = json.loads(file.read_text("utf-8"))
         request, response = recorded["request"], recorded["response"]
-        if (request["method"], request["path"]) == CHAT:
+        if (request["method"], request["path"]) == ("POST", path):
             heads = {name.lower(): value for name, value in response["headers"]}
             yield {
                 "name": file.stem,
@@ -58,14 +64,18 @@ def data(chunk: dict[str, Any]) -> bytes:
     return base64.b64decode(chunk["data_b64"]) if "data_b64" in chunk else chunk["data"].encode()
 
 
-def write(folder: Path) -> Path:
-    """Writes the file of one engine version and returns its path."""
-    target = DATA / f"{folder.name}.jsonl.gz"
-    lines = [json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in rows(folder)]
+def write(folder: Path, kind: str) -> Path | None:
+    """Writes the file of one engine version and returns its path; None where nothing was recorded."""
+    target = DATA / kind / f"{folder.name}.jsonl.gz"
+    lines = [json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in rows(folder, ENDPOINTS[kind])]
+    if not lines:
+        return None
+    target.parent.mkdir(exist_ok=True)
     target.write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
     return target
 
 
 if __name__ == "__main__":
     for version in sorted(path for path in Path(sys.argv[1]).iterdir() if path.is_dir()):
-        print(write(version))
+        for kind in ENDPOINTS:
+            print(write(version, kind))

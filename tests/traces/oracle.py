@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tests.traces.answers import value
+
 K3_OPEN, K3_CLOSE = "<|open|>think<|sep|>", "<|close|>think<|sep|>"
 K3_FRAMING = re.compile(r"<\|(?:open|close)\|>(?:response|message)<\|sep\|>")
 K3_SKIPPED = re.compile(r"<\|close\|>response<\|sep\|>(?:\s|<\|close\|>message<\|sep\|>)*\Z")
@@ -26,18 +28,19 @@ PAIRS = {
 }
 THINK = ("<think>", "</think>")
 CALL = re.compile(r"<tool_call>(?P<inside>.*?)(?:</tool_call>|\Z)", re.DOTALL)
-CALL_NAME = re.compile(r'"name": "(\w+)"|<function=(\w+)>')
+FUNCTION = re.compile(r"\s*<function=(\w+)>(.*)</function>\s*", re.DOTALL)
+PARAMETER = re.compile(r"<parameter=(\w+)>\n(.*?)\n</parameter>", re.DOTALL)
 END_OF_TURN = re.compile(r"<\|im_end\|>(?=\n|\Z)(?:\s*<\|im_start\|>(?!assistant)\w+\n.*\Z)?", re.DOTALL)
 SPECIAL_TOKEN = re.compile(r"<\|[a-z]+\|>")
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Reasoning, content and the names of the tool calls of one choice."""
+    """Reasoning, content and tool calls of one choice: a call's name, and its arguments' value or their broken text."""
 
     reasoning: str
     content: str
-    calls: tuple[str, ...] = ()
+    calls: tuple[tuple[str, object], ...] = ()
 
 
 def expected(text: str, *, dialect: str, opens: bool, stopped: bool, tools: str) -> Answer:
@@ -55,7 +58,7 @@ def expected(text: str, *, dialect: str, opens: bool, stopped: bool, tools: str)
     content = END_OF_TURN.sub("", content)
     if tools == "absent":
         return Answer(reasoning, content)
-    calls = tuple(name for call in CALL.finditer(reasoning + content) for name in names(call["inside"]))
+    calls = tuple(read for call in CALL.finditer(reasoning + content) for read in called(call["inside"]))
     return Answer(CALL.sub("", reasoning), CALL.sub("", content), calls if tools == "offered" else ())
 
 
@@ -82,16 +85,21 @@ def kimi_k3(text: str, *, opens: bool, stopped: bool) -> Answer:
 def harmony(text: str) -> Answer:
     """Messages by channel: analysis is reasoning, one with a recipient is a call; without any message all is answer."""
     messages = list(MESSAGE.finditer(text))
-    calls = tuple(message["tool"] for message in messages if message["tool"])
+    calls = tuple((message["tool"], value(message["body"])) for message in messages if message["tool"])
     bodies = [(message["channel"] == "analysis", message["body"]) for message in messages if not message["tool"]]
     reasoning, content = ("".join(body for thought, body in bodies if thought is wanted) for wanted in (True, False))
     return Answer(reasoning, content if messages else text, calls)
 
 
-def names(inside: str) -> list[str]:
-    """The tool that a call names, in the two syntaxes of the recordings."""
-    found = CALL_NAME.search(inside)
-    return [found[1] or found[2]] if found else []
+def called(inside: str) -> list[tuple[str, object]]:
+    """The call that stands inside a block, in the two syntaxes of the recordings; empty where it is none.
+
+    Of the tools of the recordings, what looks like a number is one.
+    """
+    if element := FUNCTION.fullmatch(inside):
+        return [(element[1], {key: value(text) for key, text in PARAMETER.findall(element[2])})]
+    whole = value(inside)
+    return [(whole["name"], whole["arguments"])] if isinstance(whole, dict) else []
 
 
 def visible(text: str, *, stop: Iterable[str], specials: bool) -> str:

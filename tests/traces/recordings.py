@@ -1,4 +1,4 @@
-"""The recorded chat exchanges of `data/` as values. Knows how a recording is stored; judges nothing."""
+"""The recorded exchanges of `data/` as values. Knows how a recording is stored; judges nothing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).parent / "data"
+FORCED = frozenset({"vllm_xargs", "grammar"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +34,11 @@ class Recording:
 
     @property
     def request_body(self) -> bytes:
-        """The request as it was sent."""
-        text = self.request if isinstance(self.request, str) else json.dumps(self.request, ensure_ascii=False)
-        return text.encode()
+        """The request as a client would send it: without what makes the model of the lab emit its script."""
+        if isinstance(self.request, str):
+            return self.request.encode()
+        sent = {name: value for name, value in self.request.items() if name not in FORCED}
+        return json.dumps(sent, ensure_ascii=False).encode()
 
     @property
     def body(self) -> bytes:
@@ -61,11 +64,11 @@ class Recording:
 
 
 @cache
-def recordings() -> tuple[Recording, ...]:
-    """All of them, by server and name."""
+def recordings(kind: str = "") -> tuple[Recording, ...]:
+    """All of a folder of `data/` (empty: chat), by server and name."""
     return tuple(
         _recording(file.name.removesuffix(".jsonl.gz"), json.loads(line))
-        for file in sorted(DATA.glob("*.jsonl.gz"))
+        for file in sorted((DATA / kind).glob("*.jsonl.gz"))
         for line in gzip.decompress(file.read_bytes()).decode().splitlines()
     )
 

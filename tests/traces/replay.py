@@ -11,8 +11,9 @@ from gateway.integrity.tally import Tally
 from gateway.limits import Limits
 from gateway.policy import Profile, policy_for
 from gateway.protocols import protocol_for
-from gateway.rulebook.dialect import Dialect
+from gateway.rulebook.dialect import CallFormat, Dialect
 from gateway.rulebook.load import load_rulebook
+from gateway.rulebook.select import with_calls
 from tests.traces.recordings import Recording
 from tests.traces.routes import Known
 
@@ -29,22 +30,31 @@ class Sent:
 
 
 @cache
-def dialect(name: str) -> Dialect:
-    """A shipped dialect."""
-    found = load_rulebook().resolve(name, engine=None).dialect
-    assert found
-    return found
+def dialect(route: Known) -> Dialect:
+    """What the route reads: a shipped family, with the calls of a parser where the route names one."""
+    rulebook = load_rulebook()
+    family = rulebook.dialects[route.dialect]
+    if not route.tools:
+        return family
+    called = rulebook.meanings("tools", f"vllm/{route.tools}")["vllm"]
+    assert isinstance(called, CallFormat)
+    return with_calls(family, called)
 
 
-def send(recording: Recording, route: Known, profile: Profile, *, reads: Iterable[bytes] | None = None) -> Sent:
-    """The answer of `recording` through a gateway with `route`. `reads`: the body cut otherwise than it arrived."""
+def send(
+    recording: Recording, route: Known, profile: Profile, *, reads: Iterable[bytes] | None = None, **policy: object
+) -> Sent:
+    """The answer of `recording` through a gateway with `route`. `reads`: the body cut otherwise than it arrived.
+
+    `policy`: keys of the route's policy, laid over the profile's.
+    """
     rules = RouteRules(
         name="recorded",
-        dialect=dialect(route.dialect),
+        dialect=dialect(route),
         source=route.source,
         starts_in=route.starts_in,
         thinking_default=route.thinking_default,
-        policy=policy_for(profile),
+        policy=policy_for(profile, **policy),
         limits=Limits(),
     )
     assert CHAT

@@ -16,11 +16,13 @@ from tests.traces.recordings import Recording
 class Known:
     """A route, and how the family's output begins.
 
-    `source`, `starts_in`, `thinking_default`: the keys of the route. `opens`: an output begins inside the thought
+    `source`, `starts_in`, `thinking_default`: the keys of the route. `dialect`: the family. `tools`: the name of the
+    parser of its calls, where the family has no call format of its own. `opens`: an output begins inside the thought
     unless thinking is off; where the engine splits, its parser's documented start (reference/vllm.md section 1).
     """
 
     dialect: str
+    tools: str = ""
     source: str = "fields"
     starts_in: str = "auto"
     thinking_default: str = "auto"
@@ -28,17 +30,19 @@ class Known:
 
 
 THINK = Known(dialect="think")
-RAW_THINK = Known(dialect="think", source="text", opens=False)
-R1 = replace(THINK, starts_in="reasoning")  # the model's own template opens the thought
+HERMES = Known(dialect="think", tools="hermes")
+XML = Known(dialect="think", tools="qwen3_xml")
+RAW_THINK = Known(dialect="think", tools="hermes", source="text", opens=False)
+R1 = replace(HERMES, starts_in="reasoning")  # the model's own template opens the thought
 V3 = replace(THINK, thinking_default="off")  # the model's own template thinks on demand
 UNKNOWN_MODEL = Known(dialect="generic", source="text", opens=False)
 
 ROUTES: Mapping[str, Known] = {
     # --reasoning-parser qwen3, with hermes (h) or qwen3_xml (x)
-    "q3h": THINK,
-    "q3h-s": THINK,
-    "q3h-iv5": THINK,
-    "q3x": THINK,
+    "q3h": HERMES,
+    "q3h-s": HERMES,
+    "q3h-iv5": HERMES,
+    "q3x": XML,
     "q3-budget": THINK,
     "q3-off": replace(THINK, thinking_default="off"),
     # other parsers of the <think> family
@@ -47,16 +51,16 @@ ROUTES: Mapping[str, Known] = {
     "dsr1-x": R1,
     "dsv3": V3,
     "dsv3-on": V3,
-    "glm45": THINK,
-    "kimi-k2": THINK,
+    "glm45": replace(THINK, tools="glm45"),
+    "kimi-k2": replace(THINK, tools="kimi_k2"),
     "m2": THINK,
     "nemotron": THINK,
     "step3": THINK,
-    # no reasoning parser, or one that leaves the block in the answer
+    # no reasoning parser, or one that leaves the block in the answer; calls as the model's own template asks for them
     "none": RAW_THINK,
-    "xonly": RAW_THINK,
+    "xonly": replace(RAW_THINK, tools="qwen3_xml"),
     "honly": RAW_THINK,
-    "m2-append": replace(RAW_THINK, starts_in="reasoning", opens=True),
+    "m2-append": Known(dialect="minimax_append", source="text", starts_in="reasoning"),
     "kimi-k3": Known(dialect="kimi_k3", starts_in="reasoning"),
     "harmony": Known(dialect="harmony", opens=False),
     # families with markers of their own

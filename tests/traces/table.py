@@ -14,19 +14,19 @@ from itertools import groupby
 
 from gateway.policy import Profile
 from tests.traces.answers import Choice, read_answer
+from tests.traces.known import KNOWN
 from tests.traces.oracle import CALL, Answer
 from tests.traces.recordings import Recording, recordings
 from tests.traces.replay import send
 from tests.traces.routes import group_of, route_of
-from tests.traces.test_recordings import KNOWN
-from tests.traces.verdict import ENDED, fits, wanted
+from tests.traces.verdict import ENDED, called_as, fits, wanted
 
 OK, ERROR = "ok", "error"
 WORDS: Mapping[str, str] = {
     OK: "every text in its field, as the script says",
     "leak": "a field has text that it should not have: a marker, the other field's text, what follows a stop string",
     "mixed": "one event carried reasoning and content together; clients that read one of them drop the other",
-    "tool call": "the markup of a call stands in the text, or the call came nowhere; read in a later version",
+    "tool call": "the markup of a call stands in the text, or a call is missing or is another than the script's",
     "lost": "text of the script is in no field, because the engine dropped it. No proxy can bring it back from the "
     "fields; that takes the model's tokens (`source: tokens`, a later version)",
     "differs": "nothing lost and no leak, and still another answer than the script's",
@@ -100,7 +100,7 @@ class Seen:
 
 MODES = ("plain", "streamed")
 RIGHT = (OK, ERROR)
-LATER = ("lost", "tool call")  # what waits for a later version
+APART = ("lost", "tool call")  # counted apart
 Key = tuple[str, str, str]  # server, configuration, scenario
 Row = dict[str, Seen]  # by mode
 
@@ -134,7 +134,7 @@ def _word(recording: Recording, body: bytes) -> str:
 def wrong(right: Answer, choice: Choice) -> str:
     """The word for a choice that is not what its script says. An answer cut short is never `lost`."""
     texts = choice.reasoning + choice.content
-    if list(right.calls) != choice.calls or (CALL.search(texts) and not CALL.search(right.reasoning + right.content)):
+    if not called_as(right, choice) or (CALL.search(texts) and not CALL.search(right.reasoning + right.content)):
         return "tool call"
     if choice.finish in ENDED and not (_in_order(right.reasoning, texts) and _in_order(right.content, texts)):
         return "lost"
@@ -187,8 +187,8 @@ def page() -> str:
 
 
 def _totals(table: Mapping[Key, Row]) -> str:
-    later = [f"of these `{word}`" for word in LATER]
-    lines = [["engine", "exchanges", f"`{ERROR}`", "wrong directly", "wrong through the gateway", *later, "made wrong"]]
+    apart = [f"of these `{word}`" for word in APART]
+    lines = [["engine", "exchanges", f"`{ERROR}`", "wrong directly", "wrong through the gateway", *apart, "made wrong"]]
     for server, keys in groupby(table, key=lambda key: key[0]):
         cells = [cell for key in keys for cell in table[key].values()]
         through = Counter(cell.through for cell in cells if cell.through not in RIGHT)
@@ -197,7 +197,7 @@ def _totals(table: Mapping[Key, Row]) -> str:
             sum(cell.through == ERROR for cell in cells),
             sum(cell.direct not in RIGHT for cell in cells),
             through.total(),
-            *(through[word] for word in LATER),
+            *(through[word] for word in APART),
             sum(cell.direct in RIGHT and cell.through not in RIGHT for cell in cells),
         ]
         lines.append([f"[{server}](#{server.replace('.', '')})", *map(str, counts)])

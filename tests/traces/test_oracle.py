@@ -60,7 +60,7 @@ CALL = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
 
 @pytest.mark.parametrize(
     ("tools", "answer"),
-    [("offered", Answer("a", "b", ("f",))), ("none", Answer("a", "b")), ("absent", Answer("a", f"b{CALL}"))],
+    [("offered", Answer("a", "b", (("f", {}),))), ("none", Answer("a", "b")), ("absent", Answer("a", f"b{CALL}"))],
 )
 def test_call_markup_is_a_call_only_where_tools_were_offered(tools: str, answer: Answer) -> None:
     """Contract rule 5."""
@@ -73,7 +73,7 @@ def test_call_markup_is_a_call_only_where_tools_were_offered(tools: str, answer:
     [
         ("<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b", Answer("a", "b")),
         ("<|channel|>final<|message|>b<|return|>", Answer("", "b")),
-        ("<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>", Answer("", "", ("f",))),
+        ("<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>", Answer("", "", (("f", {}),))),
         ("<|channel|>commentary<|message|>b<|end|>", Answer("", "b")),
         ("b", Answer("", "b")),
     ],

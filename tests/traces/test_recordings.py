@@ -8,37 +8,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from pathlib import Path
 
 import pytest
-import yaml
 
-from gateway.policy import Profile
+from gateway.policy import Mode, Profile, ToolRescue
 from tests.traces.answers import Choice, doubled, read_answer
+from tests.traces.known import KNOWN, Difference
+from tests.traces.oracle import CALL
 from tests.traces.recordings import Recording, recordings
 from tests.traces.replay import cut, dialect, send
 from tests.traces.routes import ROUTES, Known, group_of, route_of
 from tests.traces.verdict import fits, wanted
 
 Choices = dict[int, Choice]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """One row of `known.yaml`."""
-
-    match: list[str]
-    why: str
-    server: str = "*"
-
-    def covers(self, recording: Recording) -> bool:
-        names = any(fnmatchcase(str(recording), name) for name in self.match)
-        return names and fnmatchcase(recording.server, self.server)
-
-
-KNOWN = [Difference(**row) for row in yaml.safe_load((Path(__file__).parent / "known.yaml").read_text("utf-8"))]
+IN_A_THOUGHT = "unless `tool_rescue.reasoning` is `enforce`"
 FIRST_CHARACTERS = "<◁"  # of the markers in use: a delta without them is never held
 
 
@@ -112,7 +95,9 @@ def test_an_answer_comes_out_as_the_script_says(recording: Recording) -> None:
     assert as_the_script_says(recording, client), [
         (wanted(recording, route_of(recording), index, engine[index]), choice) for index, choice in client.items()
     ]
-    assert [choice.finish for choice in client.values()] == [choice.finish for choice in engine.values()]
+    for index, choice in client.items():
+        more = len(choice.calls) > len(engine[index].calls)
+        assert choice.finish == ("tool_calls" if more else engine[index].finish)
 
 
 @every(CLEAN)
@@ -124,6 +109,15 @@ def test_a_clean_answer_is_unchanged_but_for_the_second_name_of_its_reasoning(re
 def test_a_known_difference_is_still_there(recording: Recording) -> None:
     right = as_the_script_says(recording, client_answer(recording))
     assert not right or (as_the_script_says(recording, engine_answer(recording)) and not kept(recording))
+
+
+@every([recording for recording in LISTED if any(IN_A_THOUGHT in row.why and row.covers(recording) for row in KNOWN)])
+def test_a_call_that_ends_a_thought_is_one_where_the_route_says_so(recording: Recording) -> None:
+    enforced = ToolRescue(reasoning=Mode.ENFORCE)
+    body = send(recording, route_of(recording), Profile.FULL, tool_rescue=enforced).body
+    choices = read_answer(body, stream=recording.stream)
+    assert as_the_script_says(recording, choices)
+    assert [choice.finish for choice in choices.values()] == ["tool_calls"]
 
 
 @every(UNMARKED)
@@ -149,15 +143,23 @@ def letters(choices: Choices, markers: list[str], *, replayed: bool = False) -> 
 def assert_conserved(recording: Recording, known: Known) -> None:
     """Every character is emitted, or part of a marker of the dialect, or counted as suppressed (contract rule 2)."""
     sent = send(recording, known, Profile.FULL)
-    spec = dialect(known.dialect)
+    spec = dialect(known)
     markers = [marker for thought in spec.thoughts for marker in (*thought.open, *thought.close)]
     markers += [*spec.answer_open, *spec.answer_close, *spec.message_close, *spec.framing, *spec.end_of_turn]
     before = letters(engine_answer(recording), markers)
     replayed = any(row.action == "replayed" for row in sent.tally.rows)
     after = letters(read_answer(sent.body, stream=recording.stream), markers, replayed=replayed)
     others = [turn for choice in engine_answer(recording).values() for turn in OTHER_TURN.findall(choice.content)]
+    suppressed = sent.tally.characters_suppressed + sum(map(len, rescued(recording, sent.body)))
     assert not after - before
-    assert (before - after).total() + len("".join(others)) == sent.tally.characters_suppressed
+    assert (before - after).total() + len("".join(others)) == suppressed
+
+
+def rescued(recording: Recording, body: bytes) -> list[str]:
+    """The markup in the engine's answer, of choices that have more calls in the client's."""
+    client, engine = read_answer(body, stream=recording.stream), engine_answer(recording)
+    more = [choice for index, choice in engine.items() if len(client[index].calls) > len(choice.calls)]
+    return [block[0] for choice in more for block in CALL.finditer(choice.reasoning + choice.content)]
 
 
 @every(ANSWERED)

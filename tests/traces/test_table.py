@@ -13,6 +13,7 @@ from tests.traces.oracle import Answer
 from tests.traces.recordings import recordings
 from tests.traces.routes import ROUTES
 from tests.traces.table import CONFIGURATIONS, RIGHT, rows, wrong
+from tests.traces.verdict import called_as
 
 REPO = Path(__file__).parents[2]
 ROWS = rows()
@@ -39,7 +40,9 @@ def test_the_committed_page_is_what_the_command_prints() -> None:
         # a final message without its header: "The answer is 42." is nowhere
         ("vllm-0.32.0 harmony missing-start", ("lost", "lost"), ("lost", "lost")),
         # a call in the other family's syntax: plain it is text, streamed it is gone
-        ("vllm-0.32.0 q3h tool-xml-dialect", ("tool call", "tool call"), ("tool call", "tool call")),
+        ("vllm-0.32.0 q3h tool-xml-dialect", ("tool call", "ok"), ("tool call", "tool call")),
+        # the markup of a call although `tool_choice` is `none`
+        ("vllm-0.32.0 none tool-none", ("tool call", "ok"), ("tool call", "ok")),
         # five tokens an event: the one with the closer has reasoning and content
         ("vllm-0.32.0 q3h-iv5 think-answer", ("ok", "ok"), ("mixed", "ok")),
         # status 500, and an error event in a stream of status 200
@@ -70,12 +73,18 @@ def test_a_client_that_left_is_no_error() -> None:
         ("lost", Choice("<think>a ", "</think>c d")),
         ("differs", Choice("a b", "c\n d")),
         ("tool call", Choice("a b", f"c d{CALL}")),
-        ("tool call", Choice("a b", "c d", calls=["now"])),
+        ("tool call", Choice("a b", "c d", calls={0: ("now", "{}")})),
     ],
 )
 def test_a_wrong_choice_is_named_by_what_is_wrong(word: str, choice: Choice) -> None:
     choice.finish = "stop"
     assert wrong(Answer("a b", "c d"), choice) == word
+
+
+def test_a_call_with_other_arguments_is_another_call() -> None:
+    right = Answer("a b", "c d", (("now", {"zone": "UTC"}),))
+    same, other = (Choice("a b", "c d", calls={0: ("now", text)}) for text in ('{ "zone": "UTC" }', '{"zone": "U'))
+    assert (called_as(right, same), wrong(right, other)) == (True, "tool call")
 
 
 def test_what_was_cut_short_is_not_lost() -> None:

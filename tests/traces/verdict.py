@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from tests.traces import oracle
-from tests.traces.answers import Choice
+from tests.traces.answers import Choice, value
 from tests.traces.oracle import Answer
 from tests.traces.recordings import Recording
 from tests.traces.routes import Known, thinking_off
@@ -55,7 +55,12 @@ def _allowed(recording: Recording, route: Known, index: int, engine: Choice) -> 
 
 def _same(answer: Answer, choice: Choice, *, calls: bool) -> bool:
     texts = answer.reasoning.strip() == choice.reasoning.strip() and answer.content.strip() == choice.content.strip()
-    return texts and (not calls or list(answer.calls) == choice.calls)
+    return texts and (not calls or called_as(answer, choice))
+
+
+def called_as(answer: Answer, choice: Choice) -> bool:
+    """True where the calls of a choice are those of the answer, in its order."""
+    return [(name, value(arguments)) for _, (name, arguments) in sorted(choice.calls.items())] == list(answer.calls)
 
 
 def _shows_specials(recording: Recording, route: Known) -> bool:
