@@ -1,4 +1,4 @@
-"""The recorded text completions: bytes kept where nothing is to change, else what the script says, streamed as plain."""
+"""The recorded text completions: bytes where nothing changes, else what the script says, streamed as plain."""
 
 from __future__ import annotations
 
