@@ -48,6 +48,8 @@ from gateway.protocols.responses_told import (
 from gateway.streams.jsonscan import Changes, edit, encode_string, items
 
 _AROUND: Final = frozenset((*PART_ADDED, *PART_DONE, *TEXT_DONE))
+KEPT: Final = 64
+"""Events that wait for the next text; beyond it they go out as they came."""
 
 
 class ResponseWriter:
@@ -142,6 +144,8 @@ class ResponseWriter:
     def _keeps(self, message: Message) -> bool:
         """True where an event has to wait for the next text."""
         kind = str(message.value.get("type"))
+        if len(self._kept) >= KEPT:
+            return False
         if kind in DELTAS:
             return bool(self._kept) and not message.value["delta"]
         return kind in _AROUND or (kind in (ADDED, DONE) and message.value["item"]["type"] in TEXTUAL)

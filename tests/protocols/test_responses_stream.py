@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gateway.protocols.protocol import CallChange, Message, NumberedCall, Said
-from gateway.protocols.responses_stream import ResponseWriter
+from gateway.protocols.responses_stream import KEPT, ResponseWriter
 from tests.support.legal_responses import Checker
 from tests.support.responses import Piece, event, heard, stream, told
 
@@ -110,6 +110,17 @@ def test_what_stands_around_text_waits_for_the_next_text() -> None:
     assert out[4] == b"".join(frames[2:5])
     assert out[11] == b"".join(frames[5:12])
     assert client.out == b"".join(frames)
+
+
+def test_no_more_events_wait_than_are_declared() -> None:
+    frames = [frame for _ in range(KEPT) for frame in stream([("content", "")])[2:-1]]
+    client = Client()
+    longest = late = 0
+    for frame in frames:
+        late = 0 if client.relay(frame) else late + 1
+        longest = max(longest, late)
+    assert longest == KEPT
+    assert client.out + b"".join(client.writer.release()) == b"".join(frames)
 
 
 def test_what_waits_goes_out_before_a_call() -> None:
