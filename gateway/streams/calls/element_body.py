@@ -7,7 +7,7 @@ tags look like is the format's.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
@@ -15,6 +15,7 @@ from typing import Final, Literal, NamedTuple
 from gateway.streams.calls.call import NAME_CAP, Argument, BodyReader, Call, Status
 from gateway.streams.calls.json_body import ArgumentsBody
 from gateway.streams.calls.scan import find, past_space, startswith_any
+from gateway.streams.calls.steps import ArgumentSteps
 
 _CDATA: Final = ("<![CDATA[",)
 _CDATA_END: Final = ("]]>",)
@@ -112,41 +113,22 @@ class ElementsBody:
         return _Reader(self, until)
 
 
-class _Reader:
+class _Reader(ArgumentSteps):
     """The state of one body. `_step`: what reads on; it stays where it is when it needs more text."""
 
     __slots__ = (
-        "_body", "_key", "_kind", "_object", "_pieces", "_step", "_tail", "_until", "_whole", "calls", "status",
+        "_body", "_key", "_kind", "_object", "_pieces", "_tail", "_until",
     )  # fmt: skip
 
     def __init__(self, body: ElementsBody, until: tuple[str, ...]) -> None:
+        super().__init__(_Reader._open)
         self._body = body
         self._until = until
-        self._step: Callable[[_Reader, str, int, bool], int] = _Reader._open
-        self._whole = False  # nothing but closers may be missing, if the text ends between arguments
         self._key = ""
         self._kind: str | None = None
         self._pieces: list[str] = []  # of the value at hand
         self._tail: list[str] = []  # of a CDATA section, behind a mark that may end it
         self._object: BodyReader = ArgumentsBody().open(until=())
-        self.calls: list[Call] = []
-        self.status = Status.OPEN
-
-    @property
-    def complete(self) -> bool:
-        """See `BodyReader`. A tag alone is not: nobody knows whether arguments were to come."""
-        if self.status is Status.OPEN:
-            return self._whole and self._step is _Reader._inside
-        return self.status is Status.DONE
-
-    def read(self, text: str, at: int, *, final: bool) -> int:
-        """See `BodyReader`."""
-        while self.status is Status.OPEN:
-            begun, step = at, self._step
-            at = step(self, text, at, final)
-            if at == begun and self._step is step:
-                break
-        return at
 
     def _open(self, text: str, at: int, final: bool) -> int:
         found = startswith_any(text, self._body.call.open, at, final=False)
@@ -164,10 +146,10 @@ class _Reader:
         self.calls.append(Call(opening.name))
         if opening.empty:
             return self._done(opening.end)
-        self._step = _Reader._inside
+        self._step = _Reader._between
         return opening.end
 
-    def _inside(self, text: str, at: int, final: bool) -> int:
+    def _between(self, text: str, at: int, final: bool) -> int:
         """Between arguments: a closer, or the next one."""
         at = past_space(text, at)
         call, body = self.calls[0], self._body
@@ -208,7 +190,7 @@ class _Reader:
         if self._object.status is Status.BROKEN:
             return self._broken(at)
         if self._object.status is Status.DONE:
-            self._step = _Reader._inside
+            self._step = _Reader._between
             self._whole = True
         return at
 
@@ -280,17 +262,8 @@ class _Reader:
         """An argument has ended."""
         self.calls[0].arguments.append(Argument(self._key, value, self._kind))
         self._pieces.clear()
-        self._step = _Reader._inside
+        self._step = _Reader._between
         self._whole = True
-        return at
-
-    def _done(self, at: int) -> int:
-        self.calls[0].closed = True
-        self.status = Status.DONE
-        return at
-
-    def _broken(self, at: int) -> int:
-        self.status = Status.BROKEN
         return at
 
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import Enum, auto
-from typing import Final
 
 from gateway.streams.calls.call import NAME_CAP, Call, Status
 from gateway.streams.calls.json_body import read_into
 from gateway.streams.calls.json_value import JsonValue
 from gateway.streams.calls.scan import find, past_space, startswith_any
+from gateway.streams.calls.steps import Steps
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -75,26 +74,14 @@ class NamedBody:
         return match, at + (end if window[begin:end] in self.separator else begin)
 
 
-class _Part(Enum):
-    """What of the body comes next."""
+class NamedReader(Steps):
+    """Reads a `NamedBody`. The call is there as soon as its name is known. The end of all text ends no part of it."""
 
-    OPEN = auto()
-    NAME = auto()
-    BRACKET = auto()
-    OBJECT = auto()
-    CLOSE = auto()
-
-
-class NamedReader:
-    """Reads a `NamedBody`. The call is there as soon as its name is known."""
-
-    __slots__ = ("_body", "_part", "_value", "calls", "status")
+    __slots__ = ("_body", "_value")
 
     def __init__(self, body: NamedBody) -> None:
-        self.calls: list[Call] = []
-        self.status = Status.OPEN
+        super().__init__(NamedReader._open if body.begin else NamedReader._name)
         self._body = body
-        self._part = _Part.OPEN if body.begin else _Part.NAME
         self._value = JsonValue()
 
     @property
@@ -102,24 +89,16 @@ class NamedReader:
         """See `BodyReader`."""
         return self._value.status is Status.DONE
 
-    def read(self, text: str, at: int, *, final: bool) -> int:
-        """See `BodyReader`. The end of all text ends no part: what is unfinished stays open."""
-        before = None
-        while self.status is Status.OPEN and before != (self._part, at):
-            before = self._part, at
-            at = _STEPS[self._part](self, text, at)
-        return at
-
-    def _open(self, text: str, at: int) -> int:
+    def _open(self, text: str, at: int, final: bool) -> int:
         end = startswith_any(text, self._body.begin, at, final=False)
         if end is None:
             return at
         if end is False:
             return self._broken(at)
-        self._part = _Part.NAME
+        self._step = NamedReader._name
         return end
 
-    def _name(self, text: str, at: int) -> int:
+    def _name(self, text: str, at: int, final: bool) -> int:
         written = self._body.written(text, at, final=False)
         if written is None:
             return at
@@ -129,27 +108,27 @@ class NamedReader:
         groups = match.groupdict()
         ident = None if groups.get("ident") is None else match[0]
         self.calls.append(Call(groups["name"] or "", ident=ident, json=[]))
-        self._part = _Part.BRACKET
+        self._step = NamedReader._bracket
         return end
 
-    def _bracket(self, text: str, at: int) -> int:
+    def _bracket(self, text: str, at: int, final: bool) -> int:
         at = past_space(text, at)
         if at == len(text):
             return at
         if text[at] != "{":
             return self._broken(at)
-        self._part = _Part.OBJECT
+        self._step = NamedReader._object
         return at
 
-    def _object(self, text: str, at: int) -> int:
+    def _object(self, text: str, at: int, final: bool) -> int:
         at = read_into(self._value, self.calls[0].json, text, at, final=False)
         if self._value.status is Status.BROKEN:
             return self._broken(at)
         if self.complete:
-            self._part = _Part.CLOSE
+            self._step = NamedReader._close
         return at
 
-    def _close(self, text: str, at: int) -> int:
+    def _close(self, text: str, at: int, final: bool) -> int:
         if not self._body.close:
             return self._done(at)
         at = past_space(text, at)
@@ -160,24 +139,6 @@ class NamedReader:
             self.calls[0].repaired = True
             return self._done(at)
         return self._done(end)
-
-    def _done(self, at: int) -> int:
-        self.calls[0].closed = True
-        self.status = Status.DONE
-        return at
-
-    def _broken(self, at: int) -> int:
-        self.status = Status.BROKEN
-        return at
-
-
-_STEPS: Final = {
-    _Part.OPEN: NamedReader._open,
-    _Part.NAME: NamedReader._name,
-    _Part.BRACKET: NamedReader._bracket,
-    _Part.OBJECT: NamedReader._object,
-    _Part.CLOSE: NamedReader._close,
-}
 
 
 def _bare(literals: tuple[str, ...]) -> tuple[str, ...]:

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from gateway.streams.calls.call import NAME_CAP, Argument, BodyReader, Call, Status
+from gateway.streams.calls.call import NAME_CAP, Argument, BodyReader, Call
 from gateway.streams.calls.element_body import Tag
 from gateway.streams.calls.scan import find, past_space, startswith_any
+from gateway.streams.calls.steps import ArgumentSteps
 
 DEPTH_CAP: Final = 128
 
@@ -64,36 +65,17 @@ class _Element:
         return all(past_space(piece, 0) == len(piece) for piece in self.text)
 
 
-class _Reader:
+class _Reader(ArgumentSteps):
     """The state of one body. `_step`: what reads on; it stays where it is when it needs more text."""
 
-    __slots__ = ("_body", "_elements", "_mark", "_step", "_until", "_whole", "calls", "status")
+    __slots__ = ("_body", "_elements", "_mark", "_until")
 
     def __init__(self, body: NestedBody, until: tuple[str, ...]) -> None:
+        super().__init__(_Reader._open)
         self._body = body
         self._until = until
-        self._step: Callable[[_Reader, str, int, bool], int] = _Reader._open
-        self._whole = False  # nothing but closers may be missing, if the text ends between arguments
         self._elements: list[_Element] = []
         self._mark: list[str] = []  # a prefix in a value and the white space behind it: of a tag, or text
-        self.calls: list[Call] = []
-        self.status = Status.OPEN
-
-    @property
-    def complete(self) -> bool:
-        """See `BodyReader`. A tag alone is not: nobody knows whether arguments were to come."""
-        if self.status is Status.OPEN:
-            return self._whole and self._step is _Reader._between
-        return self.status is Status.DONE
-
-    def read(self, text: str, at: int, *, final: bool) -> int:
-        """See `BodyReader`."""
-        while self.status is Status.OPEN:
-            begun, step = at, self._step
-            at = step(self, text, at, final)
-            if at == begun and self._step is step:
-                break
-        return at
 
     def _open(self, text: str, at: int, final: bool) -> int:
         return self._past(text, (self._body.prefix,), at, _Reader._call)
@@ -216,15 +198,6 @@ class _Reader:
         self.calls[0].arguments.append(Argument(element.key, text, kind))
         self._whole = True
         self._step = _Reader._between
-        return at
-
-    def _done(self, at: int) -> int:
-        self.calls[0].closed = True
-        self.status = Status.DONE
-        return at
-
-    def _broken(self, at: int) -> int:
-        self.status = Status.BROKEN
         return at
 
 

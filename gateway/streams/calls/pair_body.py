@@ -7,13 +7,14 @@ family: what the tags look like is the format's.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.streams.calls.call import NAME_CAP, Argument, BodyReader, Call, Status
 from gateway.streams.calls.json_body import JsonBody
 from gateway.streams.calls.scan import find, past_space, startswith_any
+from gateway.streams.calls.steps import ArgumentSteps
 from gateway.streams.grammar import TAIL
 
 Pair = tuple[str, str]  # an opening and a closing tag
@@ -111,41 +112,22 @@ class PairsBody:
         )
 
 
-class _Reader:
+class _Reader(ArgumentSteps):
     """The state of one body. `_step`: what reads on; it stays where it is when it needs more text."""
 
     __slots__ = (
-        "_body", "_key", "_kind", "_name", "_object", "_pieces", "_step", "_until", "_whole", "calls", "status",
+        "_body", "_key", "_kind", "_name", "_object", "_pieces", "_until",
     )  # fmt: skip
 
     def __init__(self, body: PairsBody, until: tuple[str, ...]) -> None:
+        super().__init__(_Reader._open if body.begin else _Reader._named)
         self._body = body
         self._until = until
-        self._step: Callable[[_Reader, str, int, bool], int] = _Reader._open if body.begin else _Reader._named
-        self._whole = False  # nothing but closers may be missing, if the text ends between arguments
         self._name = ""  # a name that nothing has followed yet
         self._key = ""
         self._kind: str | None = None
         self._pieces: list[str] = []  # of the value at hand
         self._object = _JSON.open(until=())
-        self.calls: list[Call] = []
-        self.status = Status.OPEN
-
-    @property
-    def complete(self) -> bool:
-        """See `BodyReader`. A name alone is not: nobody knows whether arguments were to come."""
-        if self.status is Status.OPEN:
-            return self._whole and self._step is _Reader._between
-        return self.status is Status.DONE
-
-    def read(self, text: str, at: int, *, final: bool) -> int:
-        """See `BodyReader`."""
-        while self.status is Status.OPEN:
-            begun, step = at, self._step
-            at = step(self, text, at, final)
-            if at == begun and self._step is step:
-                break
-        return at
 
     def _open(self, text: str, at: int, final: bool) -> int:
         found = startswith_any(text, self._body.openers, at, final=False)
@@ -306,10 +288,6 @@ class _Reader:
         self._whole = True
         self._step = _Reader._between
         return end
-
-    def _broken(self, at: int) -> int:
-        self.status = Status.BROKEN
-        return at
 
 
 def _short(text: str, closer: str, at: int) -> tuple[int | None, str]:
