@@ -9,13 +9,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import orjson
-
-from gateway.errors import IntegrityError
 from gateway.events import REASONING
 from gateway.protocols.chat_calls import call_changes, call_deltas, fragments, listed
 from gateway.protocols.chat_history import shape_history
 from gateway.protocols.chat_request import chat_facts
+from gateway.protocols.frames import ChoiceFrames, head, parsed, top_says
 from gateway.protocols.protocol import (
     NOTHING,
     UNSAID,
@@ -30,25 +28,23 @@ from gateway.protocols.protocol import (
     Said,
     Unframed,
 )
-from gateway.streams import sse
-from gateway.streams.jsonscan import DROP, Changes, Drop, copy_member, edit, encode_string, loads, member
+from gateway.streams.jsonscan import DROP, Changes, Drop, copy_member, edit, encode_string, member
 
 REASONING_FIELDS: Final = ("reasoning", "reasoning_content")  # vLLM >= 0.16; vLLM <= 0.11 and SGLang; both between
 _TEXT_FIELDS: Final = (*REASONING_FIELDS, "content")
 _TOKENS: Final = ("logprobs", "token_ids")  # members of a choice that spell its text out a second time
 _OTHER_TEXT: Final = ("delta", "message", "text")  # where a choice of another shape has its text
 _NO_PAYLOAD: Final = ("index", "delta")  # members of a choice that say nothing by themselves
-_REPEATED: Final = ("id", "created", "model")  # members of every chunk, the same in all
-_TOP_NO_PAYLOAD: Final = (*_REPEATED, "object", "choices", "system_fingerprint", "service_tier")
 _OBJECT: Final = b'"object":"chat.completion.chunk"'
 _Members = dict[str, "bytes | Drop"]
 
 
-class Chat(Unframed):
+class Chat(ChoiceFrames, Unframed):
     """`POST /v1/chat/completions`."""
 
     name = "chat"
     done = b"[DONE]"
+    kind = _OBJECT
 
     def facts(self, request: dict[str, Any]) -> RequestFacts:
         """What a chat request says."""
@@ -70,15 +66,7 @@ class Chat(Unframed):
 
     @staticmethod
     def _decode(data: bytes, holder: str) -> Message:
-        odd = False
-        try:
-            value = orjson.loads(data)
-        except ValueError:
-            odd = True  # what orjson refuses and JSON allows: surrogate halves, NaN
-            try:
-                value = loads(data)
-            except ValueError as error:
-                raise NotThisProtocol("no JSON") from error
+        value, odd = parsed(data)
         try:
             choices = value.get("choices") or ()
             parts = [_part(place, choice, choice.get(holder)) for place, choice in enumerate(choices)]
@@ -138,7 +126,7 @@ class Chat(Unframed):
         """
         events: list[bytes] = []
         changes: dict[int, _Members] = {}
-        says = _top_payload(message.value)
+        says = top_says(message.value)
         for part in message.parts:
             if part.place not in pieces:
                 says = says or _says(part)
@@ -191,20 +179,8 @@ class Chat(Unframed):
             for place, change in changes.items()
         }
         changed = self._decode(edit(message.data, {"choices": choices}), holder)
-        says = holder == "message" or _top_payload(changed.value) or any(map(_says, changed.parts))
+        says = holder == "message" or top_says(changed.value) or any(map(_says, changed.parts))
         return changed.data if says else None
-
-    def add_report(self, body: bytes, report: object) -> bytes:
-        """A plain body with the report at its top level."""
-        return edit(body, {"integrity": orjson.dumps(report)})
-
-    def answer_id(self, message: Message) -> str:
-        """The id of the answer; empty where the frame names none."""
-        return str(message.value.get("id") or "")
-
-    def has_usage(self, message: Message) -> bool:
-        """True when the frame tells the usage."""
-        return bool(message.value.get("usage"))
 
     # ------------------------------------------------------------------ frames of our own
 
@@ -219,19 +195,6 @@ class Chat(Unframed):
     def finish_event(self, like: Message | None, index: int, reason: str) -> bytes:
         """An event of our own that ends a choice."""
         return _event(like, index, {}, finish=reason)
-
-    def report_event(self, like: Message | None, report: object) -> bytes:
-        """An event of our own that carries the report."""
-        return b'{%b,"choices":[],"integrity":%b}' % (_head(like), orjson.dumps(report))
-
-    def error_body(self, error: IntegrityError) -> bytes:
-        """A gateway error as a plain body."""
-        kind = "InternalServerError" if error.status >= 500 else "BadRequestError"
-        return orjson.dumps({"error": {"message": str(error), "type": kind, "param": None, "code": error.code}})
-
-    def error_event(self, error: IntegrityError) -> bytes:
-        """A gateway error inside a stream, as a whole frame."""
-        return sse.encode(self.error_body(error))
 
 
 # ---------------------------------------------------------------------- parts
@@ -326,11 +289,6 @@ def _own_calls(message: Message, part: Part) -> bytes | None:
     return message.data[slice(*span)] if span else None
 
 
-def _top_payload(value: dict[str, Any]) -> bool:
-    """True when a chunk says anything beside its choices: usage, prompt token ids, or what nobody knows yet."""
-    return any(field is not None for name, field in value.items() if name not in _TOP_NO_PAYLOAD)
-
-
 # ---------------------------------------------------------------------- bytes
 
 
@@ -355,17 +313,6 @@ def _changes(members: _Members) -> Changes:
     return {name: value for name, value in members.items()}
 
 
-def _head(like: Message | None) -> bytes:
-    """The members that every chunk of an answer repeats, in the engine's own bytes; looked for once in a message."""
-    if like is None:
-        return _OBJECT
-    if not like.head:
-        spans = ((name.encode(), member(like.data, (name,))) for name in _REPEATED)
-        head = [b'"%b":%b' % (name, like.data[slice(*span)]) for name, span in spans if span]
-        like.head = b",".join([_OBJECT, *head])
-    return like.head
-
-
 def _event(
     like: Message | None, index: int, members: _Members, *, role: str | None = None, finish: str | None = None
 ) -> bytes:
@@ -373,4 +320,4 @@ def _event(
     delta = b",".join(b'"%b":%b' % (name.encode(), value) for name, value in fields.items() if value is not DROP)
     reason = encode_string(finish) if finish else b"null"
     choice = b'{"index":%d,"delta":{%b},"logprobs":null,"finish_reason":%b}' % (index, delta, reason)
-    return b'{%b,"choices":[%b]}' % (_head(like), choice)
+    return b'{%b,"choices":[%b]}' % (head(like, _OBJECT), choice)

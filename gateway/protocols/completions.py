@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import orjson
-
-from gateway.errors import IntegrityError
 from gateway.events import CONTENT, REASONING
 from gateway.protocols.beside import Beside, Column, Columns, Token, cut
+from gateway.protocols.frames import ChoiceFrames, head, parsed, top_says
 from gateway.protocols.protocol import NOTHING, Fate, Message, NotThisProtocol, Part, RequestFacts, Said
 from gateway.protocols.raw_request import completions_facts
 from gateway.protocols.raw_text import (
@@ -24,29 +22,26 @@ from gateway.protocols.raw_text import (
     came,
     joined,
     object_of,
-    parsed,
     part_of,
     spliced,
     stop_reason,
     thought,
 )
-from gateway.streams import sse
-from gateway.streams.jsonscan import Changes, edit, encode_string, items, member
+from gateway.streams.jsonscan import Changes, encode_string, items
 
 _STOPPED_BY: Final = ("stop_reason", "matched_stop")  # vLLM, SGLang
 _OTHER_TEXT: Final = ("delta", "message")  # where a choice of another shape has its text
 _IDS: Final = ("token_ids",)
 _OFFSETS: Final = ("logprobs", "text_offset")
 _SILENT: Final = ("index", "text", "logprobs", "token_ids", *NAMES)  # members that say nothing by themselves
-_REPEATED: Final = ("id", "created", "model")  # members of every chunk, the same in all
-_TOP_SILENT: Final = (*_REPEATED, "object", "choices", "system_fingerprint", "service_tier")
 _OBJECT: Final = b'"object":"text_completion"'
 
 
-class Completions(RawText):
+class Completions(ChoiceFrames, RawText):
     """`POST /v1/completions`."""
 
     name = "completions"
+    kind = _OBJECT
 
     def __init__(self) -> None:
         self._beside: dict[int, Beside] = {}
@@ -116,7 +111,7 @@ class Completions(RawText):
         """As `WireProtocol.rewrite`: each piece but the last is an event of its own, before the message."""
         events: list[bytes] = []
         changes: dict[Path, Members] = {}
-        says = any(field is not None for name, field in message.value.items() if name not in _TOP_SILENT)
+        says = top_says(message.value)
         for part in message.parts:
             if part.place not in pieces:
                 says = True
@@ -153,18 +148,6 @@ class Completions(RawText):
         text: Members = {"text": encode_string(joined(said, thoughts=False))}
         return text | thought(part.fields, joined(said, thoughts=True), names) | self._arrays.get(part.place, {})
 
-    def add_report(self, body: bytes, report: object) -> bytes:
-        """A plain body with the report at its top level."""
-        return edit(body, {"integrity": orjson.dumps(report)})
-
-    def answer_id(self, message: Message) -> str:
-        """The id of the answer; empty where the frame names none."""
-        return str(message.value.get("id") or "")
-
-    def has_usage(self, message: Message) -> bool:
-        """True when the frame tells the usage."""
-        return bool(message.value.get("usage"))
-
     # ------------------------------------------------------------------ frames of our own
 
     def text_event(self, like: Message | None, index: int, channel: str, text: str, names: tuple[str, ...]) -> bytes:
@@ -177,19 +160,6 @@ class Completions(RawText):
     def finish_event(self, like: Message | None, index: int, reason: str) -> bytes:
         """An event of our own that ends a choice."""
         return _event(like, index, {}, encode_string(reason))
-
-    def report_event(self, like: Message | None, report: object) -> bytes:
-        """An event of our own that carries the report."""
-        return b'{%b,"choices":[],"integrity":%b}' % (_head(like), orjson.dumps(report))
-
-    def error_body(self, error: IntegrityError) -> bytes:
-        """A gateway error as a plain body."""
-        kind = "InternalServerError" if error.status >= 500 else "BadRequestError"
-        return orjson.dumps({"error": {"message": str(error), "type": kind, "param": None, "code": error.code}})
-
-    def error_event(self, error: IntegrityError) -> bytes:
-        """A gateway error inside a stream, as a whole frame."""
-        return sse.encode(self.error_body(error))
 
 
 # ---------------------------------------------------------------------- parts
@@ -265,18 +235,7 @@ def _array(found: Iterable[bytes]) -> bytes:
     return b"[" + b",".join(found) + b"]"
 
 
-def _head(like: Message | None) -> bytes:
-    """The members that every chunk of an answer repeats, in the engine's own bytes."""
-    if like is None:
-        return _OBJECT
-    if not like.head:
-        spans = ((name.encode(), member(like.data, (name,))) for name in _REPEATED)
-        head = [b'"%b":%b' % (name, like.data[slice(*span)]) for name, span in spans if span]
-        like.head = b",".join([_OBJECT, *head])
-    return like.head
-
-
 def _event(like: Message | None, index: int, members: Members, finish: bytes) -> bytes:
     fields = {"index": b"%d" % index, "text": b'""', "logprobs": b"null", **members, "finish_reason": finish}
     choice = object_of({str(name): value for name, value in fields.items() if isinstance(value, bytes)})
-    return b'{%b,"choices":[%b]}' % (_head(like), choice)
+    return b'{%b,"choices":[%b]}' % (head(like, _OBJECT), choice)

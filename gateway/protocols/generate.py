@@ -17,6 +17,7 @@ import orjson
 from gateway.errors import IntegrityError
 from gateway.events import REASONING
 from gateway.protocols.beside import Beside, Column, Columns, Token, cut
+from gateway.protocols.frames import error_kind, parsed
 from gateway.protocols.protocol import NOTHING, Fate, Message, NotThisProtocol, Part, RequestFacts, Said
 from gateway.protocols.raw_request import generate_facts
 from gateway.protocols.raw_text import (
@@ -26,7 +27,6 @@ from gateway.protocols.raw_text import (
     came,
     joined,
     object_of,
-    parsed,
     part_of,
     spliced,
     stop_reason,
@@ -390,5 +390,4 @@ def _finish(reason: str) -> bytes:
 
 
 def _error(error: IntegrityError) -> dict[str, Any]:
-    kind = "InternalServerError" if error.status >= 500 else "BadRequestError"
-    return {"message": str(error), "type": kind, "code": error.code}
+    return {"message": str(error), "type": error_kind(error), "code": error.code}

@@ -13,8 +13,9 @@ import orjson
 
 from gateway.errors import IntegrityError
 from gateway.events import REASONING
+from gateway.protocols.frames import named_frames, parsed, parsed_object
 from gateway.protocols.messages_body import call_changed, content_saying, fragment, text_of
-from gateway.protocols.messages_events import REASONS, ending, event_part, parsed, part_of
+from gateway.protocols.messages_events import REASONS, ending, event_part, part_of
 from gateway.protocols.messages_request import messages_facts, shape_history
 from gateway.protocols.messages_stream import (
     DELTA,
@@ -42,7 +43,6 @@ from gateway.protocols.protocol import (
     RequestFacts,
     Said,
 )
-from gateway.streams import sse
 from gateway.streams.jsonscan import DROP, Changes, Drop, edit, encode_string, items
 
 _ERRORS: Final[Mapping[int, str]] = {
@@ -77,7 +77,7 @@ class PlainMessages(Framed):
 
     def decode_event(self, data: bytes) -> Message:
         """One stream event. Raises NotThisProtocol."""
-        value, odd = parsed(data)
+        value, odd = parsed_object(data, what="message")
         kind = value.get("type")
         failed = kind == "error" or (kind is None and bool(value.get("error")))
         if not isinstance(kind, str) and not failed:
@@ -95,7 +95,7 @@ class PlainMessages(Framed):
 
     def decode_body(self, body: bytes) -> Message:
         """A whole plain body. Raises NotThisProtocol."""
-        value, odd = parsed(body)
+        value, odd = parsed_object(body, what="message")
         try:
             blocks = value["content"]
             part = part_of(value, reasoning=text_of(blocks, THINKING), content=text_of(blocks, TEXT), choice=value)
@@ -175,8 +175,8 @@ class PlainMessages(Framed):
     # ------------------------------------------------------------------ frames of our own
 
     def frame(self, data: bytes) -> bytes:
-        """One frame an event, named by its type."""
-        return b"".join([sse.encode(line, event=parsed(line)[0]["type"].encode()) for line in data.split(b"\n")])
+        """Events of ours as frames, each named by its type."""
+        return named_frames(data)
 
     def error_body(self, error: IntegrityError) -> bytes:
         """A gateway error as a plain body."""

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import orjson
-
 from gateway.protocols.messages_stream import DELTA, START, TEXT, TEXTS, THINKING, TOOL_USE
-from gateway.protocols.protocol import UNSAID, NotThisProtocol, Part
-from gateway.streams.jsonscan import Changes, encode_string, loads
+from gateway.protocols.protocol import UNSAID, Part
+from gateway.streams.jsonscan import Changes, encode_string
 
 _FINISHES: Final[Mapping[str, str]] = {  # in the words of chat; others are none, and the model did not end by itself
     "end_turn": "stop",
@@ -25,21 +23,6 @@ _FINISHES: Final[Mapping[str, str]] = {  # in the words of chat; others are none
 # No reason says that a call broke. The one for a cut tells clients that the last one may not be whole.
 REASONS: Final[Mapping[str, str]] = {"stop": "end_turn", "tool_calls": "tool_use", "error": "max_tokens"}
 """Words of chat that the gateway writes, in those of Messages."""
-
-
-def parsed(data: bytes) -> tuple[dict[str, Any], bool]:
-    """The object, and whether its text may hold surrogate halves. Raises NotThisProtocol."""
-    value: Any
-    try:
-        value, odd = orjson.loads(data), False
-    except ValueError:  # what orjson refuses and JSON allows: surrogate halves, NaN
-        try:
-            value, odd = loads(data), True
-        except ValueError as error:
-            raise NotThisProtocol("no JSON") from error
-    if not isinstance(value, dict):
-        raise NotThisProtocol("no message")
-    return value, odd
 
 
 def event_part(kind: str, value: dict[str, Any]) -> Part | None:

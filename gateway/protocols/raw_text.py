@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, Self
 
-import orjson
-
 from gateway.events import CONTENT, REASONING
 from gateway.protocols.protocol import (
     UNSAID,
@@ -21,13 +19,12 @@ from gateway.protocols.protocol import (
     Fragment,
     HistoryRule,
     Message,
-    NotThisProtocol,
     NumberedCall,
     Part,
     Said,
     Unframed,
 )
-from gateway.streams.jsonscan import DROP, Changes, Drop, edit, encode_string, loads
+from gateway.streams.jsonscan import DROP, Changes, Drop, edit, encode_string
 
 NAMES: Final = ("reasoning", "reasoning_content")
 Path = tuple[str | int, ...]
@@ -99,17 +96,6 @@ class RawText(Unframed, ABC):
 
 
 # ---------------------------------------------------------------------- in
-
-
-def parsed(data: bytes) -> tuple[Any, bool]:
-    """The JSON of a frame, and whether its text may hold surrogate halves. Raises NotThisProtocol."""
-    try:
-        return orjson.loads(data), False
-    except ValueError:
-        try:
-            return loads(data), True
-        except ValueError as error:
-            raise NotThisProtocol("no JSON") from error
 
 
 def part_of(place: int, index: Any, fields: dict[str, Any], *, finish: str | None, stop_reason: Any) -> Part:

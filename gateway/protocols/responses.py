@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from gateway.errors import IntegrityError
 from gateway.events import CONTENT, REASONING
+from gateway.protocols.frames import named_frames, parsed, parsed_object
 from gateway.protocols.protocol import (
     NOTHING,
     UNSAID,
@@ -33,14 +34,12 @@ from gateway.protocols.responses_body import (
     error_object,
     finish_of,
     output_part,
-    parsed,
     word,
 )
 from gateway.protocols.responses_items import CALL, DELTAS
 from gateway.protocols.responses_output import is_commentary
 from gateway.protocols.responses_stream import ResponseWriter
 from gateway.protocols.responses_told import ADDED, ARGUMENTS, DONE, ENDED, FAILED, TEXTUAL
-from gateway.streams import sse
 from gateway.streams.jsonscan import Changes, edit, encode_string
 
 _REFUSAL: Final = ("response.refusal.delta", "response.refusal.done")
@@ -83,7 +82,7 @@ class Responses(PlainResponses):
 
     def decode_event(self, data: bytes) -> Message:
         """The next event, asked for once. Raises NotThisProtocol."""
-        value, odd = parsed(data)
+        value, odd = parsed_object(data, what="response")
         kind = value.get("type")
         message = Message(data, value, [], bool(value.get("error")) or kind == "error", odd)
         if not isinstance(kind, str) and not message.error:
@@ -230,8 +229,7 @@ class Responses(PlainResponses):
 
     def frame(self, data: bytes) -> bytes:
         """Events of ours as frames, each named by its type."""
-        frames = [sse.encode(line, event=parsed(line)[0]["type"].encode()) for line in data.splitlines()]
-        return b"".join(frames)
+        return named_frames(data)
 
     def text_event(self, like: Message | None, index: int, channel: str, text: str, names: tuple[str, ...]) -> bytes:
         """Events of ours that carry one piece of text."""

@@ -14,6 +14,7 @@ import orjson
 
 from gateway.errors import IntegrityError
 from gateway.events import REASONING
+from gateway.protocols.frames import parsed, parsed_object
 from gateway.protocols.protocol import (
     NOTHING,
     UNSAID,
@@ -31,7 +32,7 @@ from gateway.protocols.protocol import (
 from gateway.protocols.responses_items import CALL, MESSAGE, inside, list_of, parts_of, texts_of
 from gateway.protocols.responses_output import is_commentary, rewritten
 from gateway.protocols.responses_request import responses_facts, shape_history
-from gateway.streams.jsonscan import DROP, Changes, Drop, edit, encode_string, items, loads
+from gateway.streams.jsonscan import DROP, Changes, Drop, edit, encode_string, items
 
 BROKEN: Final = "error"  # the exchange's word for an answer whose call never came right
 _STATUS: Final = {"completed": "stop", "cancelled": "abort", "failed": "error"}
@@ -39,22 +40,6 @@ _CUT: Final = {"max_output_tokens": "length", "max_tokens": "length"}
 _NO_CALL: Final = (REASONING, MESSAGE, CALL)
 SHOWN: Final = ("reasoning",)  # how a part says that it has reasoning, which has one name only
 Members = dict[str | int, "bytes | Drop | Changes"]
-
-
-def parsed(data: bytes) -> tuple[dict[str, Any], bool]:
-    """The object in `data`, and whether its text may hold surrogate halves. Raises NotThisProtocol."""
-    odd = False
-    try:
-        value = orjson.loads(data)
-    except ValueError:
-        odd = True  # what orjson refuses and JSON allows: surrogate halves, NaN
-        try:
-            value = loads(data)
-        except ValueError as error:
-            raise NotThisProtocol("no JSON") from error
-    if not isinstance(value, dict):
-        raise NotThisProtocol("no response")
-    return value, odd
 
 
 def finish_of(response: Mapping[str, Any], *, calls: bool) -> str:
@@ -112,7 +97,7 @@ class PlainResponses(Framed):
 
     def decode_body(self, body: bytes) -> Message:
         """A whole plain body. Raises NotThisProtocol."""
-        value, odd = parsed(body)
+        value, odd = parsed_object(body, what="response")
         output = value.get("output")
         if value.get("object") != "response" and not isinstance(output, list):
             raise NotThisProtocol("no response")

@@ -165,7 +165,7 @@ def test_however_many_events_one_becomes_it_is_searched_for_their_head_once(
         looked[len(data)] += 1
         return member(data, path)
 
-    monkeypatch.setattr("gateway.protocols.chat.member", counting)
+    monkeypatch.setattr("gateway.protocols.frames.member", counting)
     answer = streamed([chunk(choices), DONE])
     assert len(answer.events) > 100
     assert looked == {len(chunk(choices)) - len(b"data: \n\n"): 3}  # id, created, model

@@ -542,7 +542,7 @@ def test_the_head_of_a_long_answer_is_looked_for_once(monkeypatch: pytest.Monkey
         looks += 1
         return member(data, path)
 
-    monkeypatch.setattr("gateway.protocols.chat.member", counting)
+    monkeypatch.setattr("gateway.protocols.frames.member", counting)
     like = CHAT.decode_event(event(b'{"content":"x"}'))
     own, _ = CHAT.rewrite(like, {0: [(REPLAY, "a")] * 50}, BOTH)
     own += [CHAT.text_event(like, 0, CONTENT, "a", BOTH), CHAT.finish_event(like, 0, "stop")]

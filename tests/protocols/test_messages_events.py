@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gateway.protocols.messages_events import ending, event_part, parsed
-from gateway.protocols.protocol import UNSAID, NotThisProtocol, Part
+from gateway.protocols.messages_events import ending, event_part
+from gateway.protocols.protocol import UNSAID, Part
 
 
 def part(kind: str, **members: Any) -> Part | None:
@@ -123,14 +123,3 @@ def test_a_word_of_ours_is_written_in_those_of_messages(word: str, reason: bytes
 def test_an_event_of_another_shape_is_none_of_these(call: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         call()
-
-
-def test_json_that_the_fast_reader_refuses_is_read_too() -> None:
-    assert parsed(b'{"a": 1}') == ({"a": 1}, False)
-    assert parsed(b'{"a": "\\ud83d"}') == ({"a": "\ud83d"}, True)
-
-
-@pytest.mark.parametrize("data", [b"no json", b"[]", b'"a"', b"3"])
-def test_what_is_no_object_is_no_message(data: bytes) -> None:
-    with pytest.raises(NotThisProtocol, match="no"):
-        parsed(data)

@@ -12,13 +12,12 @@ from gateway.events import CALL, CONTENT, REASONING, REPLAY
 from gateway.limits import Limits
 from gateway.protocols.completions import Completions
 from gateway.protocols.generate import Generate
-from gateway.protocols.protocol import UNSAID, HistoryRule, NotThisProtocol, NumberedCall
+from gateway.protocols.protocol import UNSAID, HistoryRule, NumberedCall
 from gateway.protocols.raw_text import (
     RawText,
     came,
     joined,
     object_of,
-    parsed,
     part_of,
     spliced,
     stop_reason,
@@ -68,14 +67,6 @@ def test_reasoning_that_stands_there_already_gets_the_names_asked_for(protocol: 
 
 
 # ---------------------------------------------------------------------- in
-
-
-def test_json_is_read_with_what_engines_write_beyond_it() -> None:
-    assert parsed(b'{"a":1}') == ({"a": 1}, False)
-    value, odd = parsed(b'{"a":"\\ud83d","b":NaN}')
-    assert (value["a"], odd) == ("\ud83d", True)
-    with pytest.raises(NotThisProtocol, match="no JSON"):
-        parsed(b"{")
 
 
 @pytest.mark.parametrize(

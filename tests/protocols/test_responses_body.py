@@ -11,7 +11,7 @@ from gateway.errors import ClientFault, EngineTimeout
 from gateway.limits import Limits
 from gateway.protocols.protocol import UNSAID, CallChange, Fragment, HistoryRule, NotThisProtocol, NumberedCall
 from gateway.protocols.responses import Responses
-from gateway.protocols.responses_body import call_change, finish_of, parsed
+from gateway.protocols.responses_body import call_change, finish_of
 from gateway.streams.jsonscan import DROP
 from tests.support.responses import Piece, body, response, told
 
@@ -86,7 +86,7 @@ def test_a_response_without_output_says_nothing() -> None:
 def test_text_may_hold_half_a_character_and_numbers_may_be_none() -> None:
     odd = b'{"object":"response","status":"completed","output":[],"n":NaN,"s":"\\ud83d"}'
     assert R.decode_body(odd).odd
-    assert parsed(odd)[0]["s"] == "\ud83d"
+    assert R.decode_body(odd).value["s"] == "\ud83d"
 
 
 def test_progress_is_left_out_where_it_is_to_be() -> None:
