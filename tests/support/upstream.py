@@ -7,7 +7,7 @@ import contextlib
 import json
 import socket
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.support.http import Message, read_message
@@ -63,6 +63,18 @@ def saying(*pieces: bytes) -> Script:
     async def script(talk: Talk) -> None:
         for piece in pieces:
             await talk.say(piece)
+
+    return script
+
+
+def answering(frames: Sequence[bytes], whole: bytes) -> Script:
+    """A script that streams `frames` where the request asks for a stream, and says `whole` where not."""
+
+    async def script(talk: Talk) -> None:
+        if json.loads(talk.request.body).get("stream"):
+            await saying(SSE, *map(chunk, frames), LAST_CHUNK)(talk)
+        else:
+            await talk.say(plain(whole))
 
     return script
 

@@ -41,14 +41,9 @@ def dialect(route: Known) -> Dialect:
     return with_calls(family, called)
 
 
-def send(
-    recording: Recording, route: Known, profile: Profile, *, reads: Iterable[bytes] | None = None, **policy: object
-) -> Sent:
-    """The answer of `recording` through a gateway with `route`. `reads`: the body cut otherwise than it arrived.
-
-    `policy`: keys of the route's policy, laid over the profile's.
-    """
-    rules = RouteRules(
+def rules_of(route: Known, profile: Profile, **policy: object) -> RouteRules:
+    """The route that its operator would write. `policy`: keys of its policy, laid over the profile's."""
+    return RouteRules(
         name="recorded",
         dialect=dialect(route),
         source=route.source,
@@ -57,6 +52,16 @@ def send(
         policy=policy_for(profile, **policy),
         limits=Limits(),
     )
+
+
+def send(
+    recording: Recording, route: Known, profile: Profile, *, reads: Iterable[bytes] | None = None, **policy: object
+) -> Sent:
+    """The answer of `recording` through a gateway with `route`. `reads`: the body cut otherwise than it arrived.
+
+    `policy`: keys of the route's policy, laid over the profile's.
+    """
+    rules = rules_of(route, profile, **policy)
     assert CHAT
     body = recording.request_body
     facts = peek_request(CHAT, body)

@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 
-from gateway.exchange.route import RouteRules
-from gateway.limits import Limits
-from gateway.policy import Profile, ReasoningField, policy_for
+from gateway.policy import Profile, ReasoningField
 from tests.support.responses import Answer, plain, streamed
 from tests.traces.answers import value
 from tests.traces.oracle import expected, visible
 from tests.traces.recordings import Recording, recordings
-from tests.traces.replay import cut, dialect
+from tests.traces.replay import cut, rules_of
 from tests.traces.routes import route_of
 
 ANSWERED = [recording for recording in recordings("responses") if recording.status == 200]
@@ -27,16 +25,7 @@ LOST = "r1-responses-stop-stream"  # the engine's parser lost its way at a stop 
 
 def replayed(recording: Recording, profile: Profile, *, reads: list[bytes] | None = None, **policy: Any) -> Answer:
     """The recorded answer through a gateway with the route that its operator would write."""
-    route = route_of(recording)
-    rules = RouteRules(
-        name="recorded",
-        dialect=dialect(route),
-        source=route.source,
-        starts_in=route.starts_in,
-        thinking_default=route.thinking_default,
-        policy=policy_for(profile, **policy),
-        limits=Limits(),
-    )
+    rules = rules_of(route_of(recording), profile, **policy)
     request = json.loads(recording.request_body)
     if not recording.stream:
         return plain(recording.body, rules, request=request)

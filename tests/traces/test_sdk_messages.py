@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from aiohttp import web
 from anthropic import APIStatusError, AsyncAnthropic
 from anthropic.types import Message
 
 from tests.support.gateways import gateway
 from tests.support.messages import END, ERROR, HEAD, OFF, Piece, blocks, body, events
+from tests.support.upstream import answering, engine
 from tests.traces.recordings import recordings
 
 MARKUP = '<tool_call>\n{"name": "f", "arguments": {"city": "Oslo"}}\n</tool_call>'
@@ -55,30 +55,17 @@ CASES: dict[str, tuple[list[Piece], Said]] = {
 async def sdk(frames: list[bytes], whole: bytes) -> AsyncIterator[AsyncAnthropic]:
     """A client of a gateway before an engine that always answers so."""
 
-    async def answer(request: web.Request) -> web.StreamResponse:
-        if not (await request.json()).get("stream"):
-            return web.Response(body=whole, content_type="application/json")
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        await response.prepare(request)
-        for frame in frames:
-            await response.write(frame)
-        return response
-
-    app = web.Application()
-    app.router.add_post("/v1/messages", answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    route = {"upstream": url, "dialect": {"reasoning": "qwen3", "tools": "hermes"}, "source": "fields"}
-    try:
+    async with engine(answering(frames, whole)) as upstream:
+        route = {
+            "upstream": upstream.url,
+            "dialect": {"reasoning": "qwen3", "tools": "hermes"},
+            "source": "fields",
+        }
         async with (
-            gateway(url, routes=[route], profile="full") as front,
+            gateway(upstream.url, routes=[route], profile="full") as front,
             AsyncAnthropic(base_url=front.url, api_key="unused", max_retries=0, timeout=30) as client,
         ):
             yield client
-    finally:
-        await runner.cleanup()
 
 
 def said(message: Message) -> Said:
