@@ -101,9 +101,8 @@ class ToolText:
     `calls`: those in it, whole ones and at most one that is not. `closed`: one of its own closers ended it. `complete`:
     only outer closers are missing. `broken`: it was no region after all, and its text follows as text. `thought`: it
     stands in a thought. `rest`: a good call was followed by something that is none. `control`: channel or
-    special-token markup. `known`: false where nobody knows how calls
-    are written in it. `so_far`: only where it is still being
-    read: its text so far; its last call grows, and it comes again, whole or broken.
+    special-token markup. `known`: false where nobody knows how calls are written in it. `so_far`: only where it is
+    still being read: its text so far; its last call grows, and it comes again, whole or broken.
     """
 
     text: str

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -362,11 +362,13 @@ class ToolStage:
             self._tally.add(Finding.TOOL_MARKUP_LEAK, "left", rule="malformed", where=where)
 
 
-def _verbatim(found: ToolText, calls: list[Call]) -> Iterator[str]:
-    """What would stand in the request if it was only repeated: the region, or a call in it; not a bare name."""
-    if found.text:
-        yield found.text
-        yield from (body for call in calls if _MARKUP.search(body := found.text[call.begin : call.end]))
+def _verbatim(found: ToolText, calls: list[Call]) -> list[str]:
+    """What would stand in the request if it was only repeated: a call as it is written, else the region.
+
+    Not a bare name. A request that says the region says its calls.
+    """
+    bodies = [body for call in calls if _MARKUP.search(body := found.text[call.begin : call.end])]
+    return bodies or [found.text]
 
 
 def _takes(call: Call, schema: Any) -> bool:
