@@ -9,7 +9,7 @@ from gateway.events import CONTENT, REASONING, REPLAY, ToolCall
 from gateway.findings import Finding
 from gateway.integrity.end_string import EndString
 from gateway.integrity.setting import Setting
-from gateway.integrity.signs import FOLD_EVERY, Trail, signs_of
+from gateway.integrity.signs import FOLD_EVERY, Growth, Trail, signs_of
 from gateway.integrity.stages import dedup_of, end_string_of, promotion_of, suppressible
 from gateway.integrity.tally import Tally
 
@@ -20,13 +20,14 @@ Piece = tuple[str, "str | ToolCall"]
 class Outlet:
     """State of one choice. Every call appends to `out` what may go out now.
 
-    `said`: something visible went out beside the reasoning. `bounded`: a thought's marker was found. `note_content`:
-    content goes out past the stages; the caller adds its length to `noted` and calls `fold` beyond `FOLD_EVERY`.
+    `said`: something visible went out beside the reasoning. `bounded`: a thought's marker was found. `growth`: takes
+    every delta of content, None once they do not grow. `note_content`: content goes out past the stages; the caller
+    adds its length to `noted` and calls `fold` beyond `FOLD_EVERY`.
     """
 
     __slots__ = (
         "_content", "_end_string", "_note_reasoning", "_reasoning", "_setting", "_tally", "bounded", "dedup",
-        "note_content", "noted", "promotion", "said",
+        "growth", "note_content", "noted", "promotion", "said",
     )  # fmt: skip
 
     def __init__(self, setting: Setting, tally: Tally) -> None:
@@ -41,6 +42,7 @@ class Outlet:
         self.noted = 0
         self.said = False
         self.bounded = False
+        self.growth: Growth | None = Growth()
 
     @property
     def plain(self) -> bool:
@@ -191,9 +193,14 @@ class Outlet:
 
     def count_signs(self, *, stop_string: bool, length: bool, looped: bool) -> None:
         """What the text of an answer that has ended shows. As `Pipeline.finish`; `stop_string` with nothing said."""
-        openings = self._setting.openings
         signs = signs_of(
-            self._reasoning, self._content, cut=length, looped=looped, bounded=self.bounded, openings=openings
+            self._reasoning,
+            self._content,
+            cut=length,
+            looped=looped,
+            bounded=self.bounded,
+            cumulative=self.growth is not None and self.growth.cumulative,
+            openings=self._setting.openings,
         )
         for finding, where, rule in signs:
             self._tally.add(finding, "flagged", rule=rule, where=where)

@@ -80,6 +80,8 @@ class Pipeline:
     def push(self, reasoning: str, content: str) -> list[Piece] | None:
         """One delta, its reasoning before its content; returns what goes out, None: the delta as it came."""
         outlet = self._outlet
+        if content and outlet.growth and not outlet.growth.take(content):
+            outlet.growth = None
         if self._plain and not outlet.promotion and not self._start:
             if not content and self._reasoning and not (self._content and self._content.held):
                 self._left = False

@@ -1,6 +1,7 @@
 """Signs that something is wrong with the text itself: counted at the end of an answer, never acted on.
 
 A `Trail` notes the text of one channel as the client gets it; noting costs one append, and what is kept is bounded.
+`Growth` looks at the deltas as the engine sent them.
 Knows no field and no protocol.
 """
 
@@ -25,26 +26,21 @@ class Trail:
     """One channel of one answer. `pieces` takes its text; `fold` empties it and brings the rest up to date.
 
     `head`: its beginning without white space. `tail`: its last `cap` characters. `replaced`: U+FFFD stood in it.
-    `deltas`: pieces so far of which each begins with the one before; 0 when one did not.
     """
 
-    __slots__ = ("_cap", "_last", "deltas", "head", "pieces", "replaced", "tail")
+    __slots__ = ("_cap", "head", "pieces", "replaced", "tail")
 
     def __init__(self, cap: int) -> None:
         self.pieces: list[str] = []
         self.head = ""
         self.tail = ""
         self.replaced = False
-        self.deltas = -1
-        self._last = ""
         self._cap = cap
 
     def fold(self) -> None:
         """Bring everything up to date with the pieces noted so far."""
         if not self.pieces:
             return
-        if self.deltas:
-            self._compare()
         text = "".join(self.pieces)
         self.pieces.clear()
         self.replaced = self.replaced or _REPLACEMENT in text
@@ -63,23 +59,44 @@ class Trail:
             return False
         return any(self.tail.startswith(self.tail[period:]) for period in range(2, size // REPEATS + 1))
 
-    def _compare(self) -> None:
-        self.deltas = max(self.deltas, 0)
-        for piece in self.pieces:
-            if len(piece) <= len(self._last) or not piece.startswith(self._last):
-                self.deltas = 0
-                return
-            self._last = piece
-            self.deltas += 1
+
+class Growth:
+    """Whether the engine's deltas each begin with all before them: the text of an engine that sends it cumulative."""
+
+    __slots__ = ("_count", "_last")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._last = ""
+
+    def take(self, delta: str) -> bool:
+        """The next delta, never empty; False once one did not, and then nothing has to be asked again."""
+        if len(delta) <= len(self._last) or not delta.startswith(self._last):
+            return False
+        self._last = delta
+        self._count += 1
+        return True
+
+    @property
+    def cumulative(self) -> bool:
+        """True when it may not be chance. Blanks that grow are only blanks."""
+        return self._count >= CUMULATIVE and not self._last.isspace()
 
 
 def signs_of(
-    reasoning: Trail, content: Trail, *, cut: bool, looped: bool, bounded: bool, openings: Iterable[Opening]
+    reasoning: Trail,
+    content: Trail,
+    *,
+    cut: bool,
+    looped: bool,
+    bounded: bool,
+    cumulative: bool,
+    openings: Iterable[Opening],
 ) -> Iterator[Sign]:
     """What an answer that has ended shows.
 
     `cut`: by the token limit. `looped`: the engine says that it repeated itself. `bounded`: a thought's marker was
-    seen. `openings`: those that are looked for.
+    seen. `cumulative`: `Growth.cumulative` of the deltas of content. `openings`: those that are looked for.
     """
     reasoning.fold()
     content.fold()
@@ -89,7 +106,7 @@ def signs_of(
     last, channel = (content, CONTENT) if content.head else (reasoning, REASONING)
     if looped or (cut and last.repeats):
         yield Finding.DEGENERATE, channel, None
-    if content.deltas >= CUMULATIVE and content.head.strip():  # growing blanks are only blanks
+    if cumulative:
         yield Finding.DUPLICATE_SUSPECT, CONTENT, "cumulative"
     for opening in openings:
         thinks = opening.finding is Finding.SUSPECT_REASONING

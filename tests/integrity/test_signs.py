@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.events import CONTENT, REASONING
 from gateway.findings import Finding
-from gateway.integrity.signs import Sign, Trail, signs_of
+from gateway.integrity.signs import Growth, Sign, Trail, signs_of
 from gateway.rulebook.load import load_rulebook
 from gateway.rulebook.openings import LOOK
 
@@ -37,7 +37,8 @@ def signs(
 ) -> list[Sign]:  # fmt: skip
     """The signs of one answer."""
     found = signs_of(
-        trail(*reasoning), trail(*content), cut=cut, looped=looped, bounded=bounded, openings=THOUGHTS
+        trail(*reasoning), trail(*content), cut=cut, looped=looped, bounded=bounded, cumulative=False,
+        openings=THOUGHTS,
     )  # fmt: skip
     return list(found)
 
@@ -88,12 +89,12 @@ def test_an_answer_that_the_engine_ended_as_a_loop_is_one() -> None:
         ([" ", "  ", "   ", "    "], False),
     ],
 )
-@pytest.mark.parametrize("fold_each", [False, True])
-def test_deltas_that_each_begin_with_all_before_them_are_suspect(
-    deltas: list[str], cumulative: bool, fold_each: bool
-) -> None:
-    content = trail(*deltas, fold_each=fold_each)
-    found = signs_of(trail(), content, cut=False, looped=False, bounded=False, openings=())
+def test_deltas_that_each_begin_with_all_before_them_are_suspect(deltas: list[str], cumulative: bool) -> None:
+    growth = Growth()
+    grows = all(growth.take(delta) for delta in deltas)
+    assert (grows and growth.cumulative) is cumulative
+    content = trail(*deltas)
+    found = signs_of(trail(), content, cut=False, looped=False, bounded=False, cumulative=cumulative, openings=())
     assert list(found) == ([(Finding.DUPLICATE_SUSPECT, CONTENT, "cumulative")] if cumulative else [])
 
 
@@ -113,7 +114,7 @@ def test_where_a_boundary_or_a_reasoning_was_seen_the_content_is_the_answer() ->
 
 def test_a_sentence_before_the_answer_is_told_whatever_came_before() -> None:
     content = trail("Sure, here is the JSON:\n{}")
-    found = signs_of(trail("t"), content, cut=False, looped=False, bounded=True, openings=PREAMBLES)
+    found = signs_of(trail("t"), content, cut=False, looped=False, bounded=True, cumulative=False, openings=PREAMBLES)
     assert list(found) == [(Finding.PREAMBLE, CONTENT, "preamble_en")]
 
 
