@@ -65,7 +65,8 @@ class ExchangeReading:
     for an answer that shows none. `observe`: the engine's own bytes go out. `hidden`: no reasoning goes out, whatever
     happens. `secret`: some thought does not go out, so that what spells it out a second time must not either.
     `wants_usage`: the client asked a stream for its usage. `calls`: what is done with the engine's own tool calls.
-    `adds_no_thought`: as `RequestFacts`. `splits`: raw text is split; on a raw-text route that leaves it, what comes is
+    `adds_no_thought`: as `RequestFacts`, where the engine splits; a route's raw text is split on every endpoint alike
+    (contract rule 1). `splits`: raw text is split; on a raw-text route that leaves it, what comes is
     only counted.
     """
 
@@ -89,12 +90,12 @@ class ExchangeReading:
         self.hidden = hidden
         self.observe = self._profile is Profile.OBSERVE and not hidden
         self.wants_usage = facts.wants_usage
-        self.adds_no_thought = facts.adds_no_thought and not self.observe
         self.fault: str | None = None
         self._rules = rules
         self._stops = facts.stops
         self._thinking, self._thinking_why = _thinking(facts, rules)
         self._setting = _setting(facts, rules, policy, body=body, thinking=self._thinking, raw_text=raw_text)
+        self.adds_no_thought = facts.adds_no_thought and not self.observe and not self._setting.raw
         self._prompts: Prompts | None = None
         if raw_text:
             asks = rules.starts_in == "auto"

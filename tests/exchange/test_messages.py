@@ -249,11 +249,17 @@ def test_blocks_of_other_kinds_and_their_deltas_only_get_another_index() -> None
 
 @pytest.mark.parametrize("size", CUTS)
 def test_thinking_that_is_off_gets_no_block_for_a_thought_in_the_text(size: int) -> None:
-    answer = streamed(events(recut(LEAK, size)), RAW, request=OFF)
+    answer = streamed(events(recut(LEAK, size)), request=OFF)
     assert (answer.kinds, answer.said) == (["text"], ("", SAID[1]))
     assert answer.exchange.tally.suppressed == len(SAID[0])
-    whole = plain(body(LEAK), RAW, request=OFF)
+    whole = plain(body(LEAK), request=OFF)
     assert (whole.content, whole.exchange.tally.suppressed) == (answer.content, len(SAID[0]))
+
+
+@pytest.mark.parametrize("size", CUTS)
+def test_raw_text_is_split_alike_whether_thinking_is_off_or_not(size: int) -> None:
+    for answer in (streamed(events(recut(LEAK, size)), RAW, request=OFF), plain(body(LEAK), RAW, request=OFF)):
+        assert (answer.kinds, answer.said) == (["thinking", "text"], SAID)
 
 
 def test_thinking_that_is_off_shows_what_the_engine_shows_all_the_same() -> None:

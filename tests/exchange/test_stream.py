@@ -663,7 +663,7 @@ def test_a_stream_that_was_asked_for_its_usage_owes_it_to_the_end(told: bytes, m
 
 def test_a_thought_gets_no_block_where_thinking_is_off_until_the_engine_shows_one() -> None:
     leak: list[messages.Piece] = [("text", "<think>a</think>b")]
-    answer = messages.streamed(messages.events(leak), route(source="text"), request=messages.OFF)
+    answer = messages.streamed(messages.events(leak), request=messages.OFF)
     assert (answer.said, answer.exchange.tally.suppressed) == (("", "b"), 1)
     clean = messages.streamed(messages.events([("text", "b")]), request=messages.OFF)
     assert clean.said == ("", "b")

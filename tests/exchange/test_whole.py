@@ -311,7 +311,7 @@ def test_what_is_only_observed_stays_where_it_was() -> None:
 
 def test_a_thought_gets_no_block_where_thinking_is_off_and_the_engine_shows_none() -> None:
     leak: list[messages.Piece] = [("text", "<think>a</think>b")]
-    answer = messages.plain(messages.body(leak), route(source="text"), request=messages.OFF)
+    answer = messages.plain(messages.body(leak), request=messages.OFF)
     assert (answer.said, answer.exchange.tally.suppressed) == (("", "b"), 1)
     shown = messages.plain(messages.body([("thinking", "t"), *leak]), request=messages.OFF)
     assert (shown.said, shown.exchange.tally.suppressed) == (("ta", "b"), 0)

@@ -292,6 +292,8 @@ def as_request(request: dict[str, Any]) -> dict[str, Any]:
     stops = request.get("stop")
     said |= {"stop_sequences": [stops] if isinstance(stops, str) else stops} if stops else {}
     said |= WANTED if request.get("include_reasoning") else {}
+    thinks = request.get("chat_template_kwargs", {}).get("enable_thinking")
+    said |= {"thinking": {"type": "disabled"}} if thinks is False else {}
     turns = request.get("messages", ())
     told = "\n".join([turn["content"] for turn in turns if turn["role"] == "system"])
     said |= {"system": told} if told else {}
