@@ -18,8 +18,8 @@ STRUCTURAL: Final = "\udfff"
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One generated token. `ident`: its id, None where the engine does not tell. `data`: its bytes, which may be part of
-    a character.
+    """One generated token. `ident`: its id, None where the engine does not tell. `data`: its bytes; a character may be
+    cut between two tokens.
     """
 
     ident: int | None
