@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.limits import Limits
 from gateway.policy import Policy, ReasoningField
 from gateway.rulebook.dialect import Dialect
 from gateway.rulebook.openings import Opening
+from gateway.streams.tokens import UNLEARNED, Markers, Spell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,12 +17,13 @@ class RouteRules:
     """How answers on a route are read and what is done about them.
 
     `dialect` is None for `dialect: none`: no text is read, only fields are; `dialect_why` says in a line why it is this
-    one. `source`: `auto`, `fields` or `text`
+    one. `source`: `auto`, `fields`, `text` or `tokens`
     (contract section 3). `starts_in`: `auto`, `content` or `reasoning`. `thinking_default`: `auto`, `on` or `off`.
     `engine`: `auto`, `vllm`, `sglang` …: whose templates read the request; `engine_version`: as it says itself, else
     empty. `parser`: the engine's reasoning parser as `dialect` names it, else empty.
     `reasoning_end_string`: as given to the engine's `--reasoning-config`, or None. `openings`: beginnings of an answer
-    that are counted.
+    that are counted. `markers`: what of the dialect the model's vocabulary has as one token, as far as it was learned.
+    `spelling`: makes text of the ids of one output, None where there is no tokenizer.
     """
 
     name: str
@@ -36,6 +39,8 @@ class RouteRules:
     parser: str = ""
     reasoning_end_string: str | None = None
     openings: tuple[Opening, ...] = ()
+    markers: Markers = UNLEARNED
+    spelling: Callable[[], Spell] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

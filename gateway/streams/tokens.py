@@ -9,11 +9,16 @@ was decoded from UTF-8 can hold it.
 from __future__ import annotations
 
 import codecs
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 STRUCTURAL: Final = "\udfff"
+_ESCAPED: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\udfff")
+
+Spell = Callable[[int], str]
+"""The text that the ids of one output have come to since the last one: a character comes with its last id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +33,30 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Markers:
-    """What of a dialect's literals the model's vocabulary has as one token. `texts`: those; `ids`: their ids."""
+    """What of a dialect's literals a vocabulary has as one token. `texts`: those; `ids`: the text of each id."""
 
     texts: frozenset[str] = frozenset()
-    ids: frozenset[int] = frozenset()
+    ids: Mapping[int, str] = field(default_factory=dict, hash=False)
 
     def has(self, token: Token) -> bool:
         """True for a token that is a marker: by its id, or where there is none by its text."""
         if token.ident is not None:
             return token.ident in self.ids
         return token.data.decode(errors="replace") in self.texts
+
+
+UNLEARNED: Final = Markers()
+
+
+def spelled(ids: Iterable[int], spell: Spell, markers: Markers) -> Iterator[Token]:
+    """Tokens of which only the ids are known."""
+    for ident in ids:
+        text, marker = spell(ident), markers.ids.get(ident)
+        if marker is not None and text.endswith(marker):  # what stands before it is left of a broken character
+            yield Token(None, text.removesuffix(marker).encode())
+            yield Token(ident, marker.encode())
+        else:
+            yield Token(None, text.encode())
 
 
 class TokenText:
@@ -66,6 +85,12 @@ class TokenText:
 def plain(text: str) -> str:
     """The text without what tells structure apart."""
     return text.replace(STRUCTURAL, "") if STRUCTURAL in text else text
+
+
+def plain_json(text: str) -> str:
+    """As `plain`, of JSON in whose strings it may be escaped."""
+    text = plain(text)
+    return _ESCAPED.sub(r"\1", text) if "udfff" in text else text
 
 
 def marked(text: str, atoms: Collection[str]) -> str:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.streams.tokens import STRUCTURAL, Markers, Token, TokenText, marked, plain
+from gateway.streams.tokens import STRUCTURAL, Markers, Token, TokenText, marked, plain, plain_json
 
-THINK = Markers(texts=frozenset({"</think>"}), ids=frozenset({4036}))
+THINK = Markers(texts=frozenset({"</think>"}), ids={4036: "</think>"})
 
 
 def text_of(*tokens: Token, markers: Markers = THINK) -> str:
@@ -55,6 +55,21 @@ def test_text_is_the_same_however_its_bytes_are_cut_into_tokens(text: str, sizes
         tokens.append(Token(5, data[:size]))
         data = data[size:]
     assert text_of(*tokens) == text.encode("utf-8", "ignore").decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "without"),
+    [
+        (f'{{"a": "{STRUCTURAL}</think>"}}', '{"a": "</think>"}'),
+        (r'{"a": "\udfff</think>\n"}', r'{"a": "</think>\n"}'),
+        (r'{"a": "\\udfff"}', r'{"a": "\\udfff"}'),  # a backslash, and five letters
+        (r'{"a": "\\\udfff\udfffx"}', r'{"a": "\\x"}'),
+        ('{"a": "udfff"}', '{"a": "udfff"}'),
+        ("{}", "{}"),
+    ],
+)
+def test_json_is_plain_where_the_mark_is_escaped_too(text: str, without: str) -> None:
+    assert plain_json(text) == without
 
 
 K3 = ("<|open|>", "<|sep|>")
