@@ -71,7 +71,10 @@ def open_exchange(
 
 
 class Exchange:
-    """One exchange. `tally` is complete after `end` or `broken`; `fault` says where our own code failed, if it did."""
+    """One exchange. `tally` is complete after `end` or `broken`; `fault` says where our own code failed, if it did.
+
+    `model`: what the request names.
+    """
 
     def __init__(
         self,
@@ -84,6 +87,7 @@ class Exchange:
     ) -> None:
         self.upstream_body = body
         self.protocol = protocol
+        self.model = facts.model if facts is not None else None
         policy = effective_policy(rules.policy, overrides)
         self._report = overrides.report
         self._cap = rules.limits.response_body
