@@ -2,8 +2,9 @@
 
 The request for it says nothing, but the response repeats it: `model`, `tools`, `tool_choice`, `text`, `reasoning` … So
 the whole body is waited for, or the first event of a stream that carries the response, and an `Exchange` reads all of
-it as if it had just been made. What the response does not repeat is not known: the input (whether a call stands in it,
-how many calls came before) and `chat_template_kwargs` (whether thinking was on, where `reasoning` does not say it).
+it as if it had just been made. Two things the response does not repeat: `chat_template_kwargs`, so that thinking is off
+where `reasoning` or the route says it; and the input. A call that was left as text may stand in there, word for word,
+so none is made of text (contract rule 5: "a call that stands verbatim in the request is text").
 
 A stream that begins in the middle (`starting_after`) cannot be read: it is relayed and counted, or, where reasoning is
 hidden, ends with an error event.
@@ -22,13 +23,13 @@ from gateway.exchange.route import Overrides, RouteRules
 from gateway.integrity.tally import Tally
 from gateway.policy import ReasoningField
 from gateway.protocols.protocol import RequestFacts, WireProtocol
-from gateway.streams.jsonscan import DROP, Changes, edit, member
+from gateway.streams.jsonscan import member
 from gateway.streams.sse import SSEReader
 
 MIDDLE: Final = "stored_middle"
 """What a stream that begins in the middle is counted as."""
-_ANSWER: Final[Changes] = {"output": DROP, "output_messages": DROP}
-_NO_REQUEST: Final = b"{}"
+_UNKNOWN: Final = b""
+"""The request: one that cannot be read may have said anything (`Echo.said`)."""
 
 
 class StoredExchange:
@@ -50,9 +51,7 @@ class StoredExchange:
         self._protocol, self._rules, self._by_model, self._overrides = protocol, rules, by_model, overrides
         self._cap = rules.limits.response_body
         self._sse = SSEReader(max_line=rules.limits.sse_line, max_event=rules.limits.sse_event)
-        self._exchange = self._begin(
-            NOTHING_SAID, _NO_REQUEST, rules
-        )  # until the response comes; if none does, to the end
+        self._exchange = self._begin(NOTHING_SAID, rules)  # until the response comes; where none does, to the end
         self._head: dict[str, Any] = {}
         self._waits: Delivery | None = None  # the response has not come: how it travels
         self._body = bytearray()
@@ -111,7 +110,7 @@ class StoredExchange:
         if self._cut:
             return Ending(b"", False)
         if self._waits is Delivery.WHOLE:
-            self._read(bytes(self._body), stream=False)
+            self._read(bytes(self._body))
         last = self._go_on()
         ending = self._exchange.end()
         return replace(ending, data=last + ending.data)
@@ -136,7 +135,7 @@ class StoredExchange:
         for place, frame in enumerate(frames):
             if frame.data is not None:
                 self._body += b"".join([each.raw for each in frames[place:]])
-                begins = self._read(_response_in(frame.data), stream=True)
+                begins = self._read(_response_in(frame.data))
                 return b"".join(before) + (self._go_on() if begins else self._unread())
             before.append(self._exchange.data(frame.raw))
             if self._exchange.tally.uninspected:  # what came is no event stream
@@ -144,13 +143,12 @@ class StoredExchange:
                 return b"".join(before) + self._go_on()
         return b"".join(before)
 
-    def _read(self, response: bytes, *, stream: bool) -> bool:
+    def _read(self, response: bytes) -> bool:
         """Begin the exchange that `response` tells of; False where it is none."""
         facts = peek_request(self._protocol, response)
         if facts is None:
             return False
-        rules = self._by_model.get(facts.model or "", self._rules)
-        self._exchange = self._begin(replace(facts, stream=stream), edit(response, _ANSWER), rules)
+        self._exchange = self._begin(facts, self._by_model.get(facts.model or "", self._rules))
         self._exchange.head(**self._head)
         return True
 
@@ -163,7 +161,7 @@ class StoredExchange:
     def _unread(self) -> bytes:
         """The stream begins in the middle: everything as it comes, or an error where that may not go out."""
         waiting = self._exchange
-        self._exchange = self._begin(NOTHING_SAID, _NO_REQUEST, self._rules)  # without a head it relays
+        self._exchange = self._begin(NOTHING_SAID, self._rules)  # without a head it relays
         self._exchange.tally.uninspected[MIDDLE] += 1
         hidden = effective_policy(self._rules.policy, self._overrides).reasoning_field is ReasoningField.NONE
         if not hidden:
@@ -171,8 +169,9 @@ class StoredExchange:
         self._cut = True
         return waiting.broken(IntegrityError("the gateway could not read the answer")).data
 
-    def _begin(self, facts: RequestFacts, body: bytes, rules: RouteRules) -> Exchange:
-        return Exchange(protocol=self._protocol, body=body, facts=facts, rules=rules, overrides=self._overrides)
+    def _begin(self, facts: RequestFacts, rules: RouteRules) -> Exchange:
+        rules = replace(rules, policy=replace(rules.policy, history="leave"))  # there is no history to shape
+        return Exchange(protocol=self._protocol, body=_UNKNOWN, facts=facts, rules=rules, overrides=self._overrides)
 
 
 def _response_in(event: bytes) -> bytes:

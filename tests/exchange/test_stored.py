@@ -36,7 +36,7 @@ LEAK: list[Piece] = [("content", "<think>Let me"), ("content", " think.</think>T
 LEAKS: dict[str, tuple[list[Piece], tuple[str, str, list[tuple[str, str]]]]] = {
     "thought": (LEAK, ("Let me think.", "The answer is 42.", [])),
     "closer": ([("reasoning", "a"), ("content", "</think>"), ("content", "b")], ("a", "b", [])),
-    "call": ([("reasoning", "a"), ("content", MARKUP[:9]), ("content", MARKUP[9:])], ("a", "", CALLED)),
+    "call": ([("reasoning", "a"), ("call", ("c1", "f", [OSLO, "}"]))], ("a", "", CALLED)),
     "end of turn": ([("content", "b<|im_end|>")], ("", "b", [])),
 }
 HEADS = {"plain": "application/json", "stream": "text/event-stream; charset=utf-8"}
@@ -151,11 +151,10 @@ def test_an_observed_answer_keeps_every_byte(pieces: list[Piece]) -> None:
 
 
 def test_the_response_tells_the_tools_and_the_choice() -> None:
-    pieces: list[Piece] = [("content", MARKUP)]
+    pieces: list[Piece] = [("content", "a"), ("call", ("c1", "f", ['{"city": "Oslo"']))]
     for seen in (fetched, replayed):
-        assert seen(pieces, **TOOLS).said == ("", "", CALLED)
-        assert seen(pieces).said == ("", MARKUP, [])
-        assert seen(pieces, **{**TOOLS, "tool_choice": "none"}).said[2] == []
+        assert seen(pieces, **TOOLS).said[2] == [("f", '{"city": "Oslo"}')]
+        assert seen(pieces, **{**TOOLS, "tool_choice": "none"}).said == ("", "a", [])
 
 
 def test_the_response_tells_that_thinking_is_off() -> None:
@@ -166,11 +165,14 @@ def test_the_response_tells_that_thinking_is_off() -> None:
         assert seen(pieces, reasoning={"effort": "high"}).said == ("The answer is 42.", "", [])
 
 
-def test_a_call_that_stands_in_the_instructions_is_text() -> None:
-    pieces: list[Piece] = [("content", MARKUP)]
-    for seen in (fetched, replayed):
-        assert seen(pieces, **TOOLS, instructions=f"Never say {MARKUP}").said == ("", MARKUP, [])
-        assert seen(pieces, **TOOLS, output_messages=[{"text": MARKUP}]).said == ("", "", CALLED)
+def test_no_call_is_made_of_text_that_the_unknown_input_may_hold() -> None:
+    """Contract rule 5, and THREAT_MODEL.md: every guard must hold, and whether it is an echo cannot be told."""
+    pieces: list[Piece] = [("content", "b\n"), ("content", MARKUP)]
+    assert responses.plain(body(pieces), HERMES, request=TOOLS).said == ("", "b\n", CALLED)
+    for rules in (HERMES, replace(HERMES, source="text")):
+        for answer in (fetched(pieces, rules, **TOOLS), replayed(pieces, rules, **TOOLS)):
+            assert answer.said == ("", f"b\n{MARKUP}", [])
+            assert findings(answer.exchange) == {"tool_markup_leak/left": 1}
 
 
 def test_the_model_that_the_response_names_has_rules_of_its_own() -> None:
@@ -179,18 +181,6 @@ def test_the_model_that_the_response_names_has_rules_of_its_own() -> None:
     for kind, sent in (("plain", [body(pieces)]), ("stream", stream(pieces))):
         assert Client(kind=kind, by_model={"m": mistral}).takes(sent).said == ("a", "b", [])
         assert Client(kind=kind, by_model={"n": mistral}).takes(sent).said == ("", "[THINK]a[/THINK]b", [])
-
-
-def test_a_stream_is_told_as_one_and_a_body_is_not() -> None:
-    early = HERMES.policy.tool_rescue
-    raw = replace(
-        HERMES, source="text", policy=replace(HERMES.policy, tool_rescue=replace(early, stream="incremental"))
-    )
-    frames = [echoed(frame, TOOLS) for frame in stream([("content", MARKUP[:-20]), ("content", MARKUP[-20:])])]
-    seen = Client(raw)
-    first = b"".join([seen.exchange.data(frame) for frame in frames[:-5]])
-    assert b"function_call_arguments.delta" in first
-    assert fetched([("content", MARKUP)], raw, **TOOLS).said == ("", "", CALLED)
 
 
 def test_the_request_goes_upstream_as_it_came() -> None:
