@@ -82,7 +82,8 @@ def open_exchange(
 class Exchange:
     """One exchange. `tally` is complete after `end` or `broken`; `fault` says where our own code failed, if it did.
 
-    `asks`: the request asks for what the client did not; an engine that refuses it has to be asked without.
+    `model`: what the request names. `asks`: the request asks for what the client did not; an engine that refuses it has
+    to be asked without.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Exchange:
     ) -> None:
         self.upstream_body, asking = body, NOTHING
         self.protocol = protocol
+        self.model = facts.model if facts is not None else None
         policy = effective_policy(rules.policy, overrides)
         self._report = overrides.report
         self._cap = rules.limits.response_body

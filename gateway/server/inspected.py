@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gateway import __version__
 from gateway.errors import IntegrityError
-from gateway.exchange import Delivery, Ending, Exchange
+from gateway.exchange import Delivery, Ending, Exchange, StoredExchange
 from gateway.server.connection import GivenUp
 from gateway.server.relay import Relay, relay_head
 from gateway.server.wire import Field, Head
@@ -46,7 +46,9 @@ class Inspected:
     until then the exchange is nobody else's.
     """
 
-    def __init__(self, relay: Relay, exchange: Exchange, *, acts: bool, hides: bool, heartbeat: float) -> None:
+    def __init__(
+        self, relay: Relay, exchange: Exchange | StoredExchange, *, acts: bool, hides: bool, heartbeat: float
+    ) -> None:
         self._relay, self.exchange, self._heartbeat = relay, exchange, heartbeat
         self._via: list[Field] = [(VIA, __version__.encode())] if acts else []
         self._hides = hides

@@ -19,10 +19,12 @@ from typing import Any, cast
 from aiohttp import web
 
 from gateway.errors import Draining, EngineFault, EngineTruncated, IntegrityError
-from gateway.exchange import open_exchange, peek_request
+from gateway.exchange import Exchange, Overrides, StoredExchange, open_exchange, peek_request
 from gateway.policy import Profile, ReasoningField
-from gateway.protocols.protocol import WireProtocol
+from gateway.protocols import STORED, unread_text
+from gateway.protocols.protocol import RequestFacts, WireProtocol
 from gateway.server import drain, logs
+from gateway.server.config import Route
 from gateway.server.connection import Ask, Call, CutByDrain
 from gateway.server.guard import OPENAI, Door, Refused, error_head, refusal
 from gateway.server.headers import for_engine
@@ -176,9 +178,7 @@ class Runner:
         hides = rules.policy.reasoning_field is ReasoningField.NONE
         fields = for_engine(request.raw_headers, identity=hides or not reads_only, upgrade=False)
         for asks in (True, False):
-            exchange = open_exchange(
-                protocol=protocol, body=body, facts=facts, rules=rules, overrides=overrides, asks=asks
-            )
+            exchange = _opened(protocol, body, facts, choice.route, overrides, asks=asks)
             if not legible:
                 exchange.tally.uninspected.clear()  # it says what a missing request means otherwise: no JSON
                 exchange.tally.uninspected["request_body_cap"] += 1
@@ -193,6 +193,9 @@ class Runner:
     async def _pass_through(self, visit: Visit) -> None:
         """A route nobody inspects. Its body is read first only where it names the engine, or is small."""
         request, config = visit.request, visit.standing.config
+        unread = unread_text(request.method, visit.path)
+        if unread is not None:
+            self._metrics.fallback(unread)
         intake = Intake(request, silence=config.timeouts.request_body)
         names_engine = visit.standing.routing.by_model and request.content_type == "application/json"
         limit = config.limits.request_body if names_engine else REPLAYABLE_BYTES
@@ -303,6 +306,7 @@ class Runner:
 
     def _add_up(self, visit: Visit, sink: Inspected) -> None:
         exchange = sink.exchange
+        visit.model = exchange.model or visit.model  # of a stored answer known only now
         tally = exchange.tally
         for reason, count in tally.uninspected.items():
             self._metrics.fallback(reason, count)
@@ -323,6 +327,21 @@ class Runner:
         bug = logs.where(sink.bug) if sink.bug is not None else exchange.fault
         visit.details |= {"bug": bug} if bug else {}
         visit.details |= {"findings": tally.header()} if tally.findings else {}
+
+
+def _opened(
+    protocol: WireProtocol, body: bytes, facts: RequestFacts | None, route: Route, overrides: Overrides, *, asks: bool
+) -> Exchange | StoredExchange:
+    """The exchange; of a stored answer, whose request is not known, one that learns from it what it was.
+
+    `asks`: as `open_exchange` has it.
+    """
+    if protocol is not STORED:
+        return open_exchange(
+            protocol=protocol, body=body, facts=facts, rules=route.rules, overrides=overrides, asks=asks
+        )
+    by_model = {model: variant.rules for model, variant in route.by_model.items()}
+    return StoredExchange(protocol=protocol, body=body, rules=route.rules, by_model=by_model, overrides=overrides)
 
 
 def _request_id(request: web.BaseRequest) -> str:
