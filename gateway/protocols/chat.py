@@ -5,6 +5,7 @@ Knows the names of fields and what a legal event is. Never judges text.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -28,10 +29,12 @@ from gateway.protocols.protocol import (
     Said,
     Unframed,
 )
-from gateway.streams.jsonscan import DROP, Changes, Drop, copy_member, edit, encode_string, member
+from gateway.streams.jsonscan import DROP, Changes, Drop, copy_member, edit, encode_string, member, swap
 
 REASONING_FIELDS: Final = ("reasoning", "reasoning_content")  # vLLM >= 0.16; vLLM <= 0.11 and SGLang; both between
 _TEXT_FIELDS: Final = (*REASONING_FIELDS, "content")
+_BARE: Final = re.compile(rb'"delta":\{"[a-z_]+":"[^"\\]*+(?:\\.[^"\\]*+)*+"\}')  # one string, no white space
+_ONLY_TEXT: Final = frozenset(_TEXT_FIELDS)
 _TOKENS: Final = ("logprobs", "token_ids")  # members of a choice that spell its text out a second time
 _OTHER_TEXT: Final = ("delta", "message", "text")  # where a choice of another shape has its text
 _NO_PAYLOAD: Final = ("index", "delta")  # members of a choice that say nothing by themselves
@@ -124,6 +127,8 @@ class Chat(ChoiceFrames, Unframed):
         None for a message that then says nothing. Parts without pieces keep their text. `finishes`: other words for the
         parts' finish reasons.
         """
+        if len(message.parts) == 1 and not finishes and (quick := _quickly(message, pieces, names)):
+            return [], quick
         events: list[bytes] = []
         changes: dict[int, _Members] = {}
         says = top_says(message.value)
@@ -224,6 +229,20 @@ def _part(place: int, choice: dict[str, Any], fields: dict[str, Any] | None) -> 
         calls is not None and not calls, bool(get("refusal") or get("audio")), finish,
         choice.get("stop_reason", choice.get("matched_stop", UNSAID)) if finish else None, fields, choice,
     )  # fmt: skip
+
+
+def _quickly(message: Message, pieces: Mapping[int, Sequence[Said]], names: tuple[str, ...]) -> bytes | None:
+    """The chunk of a choice that says nothing but one text, which becomes one other; None: it says more, or is written
+    otherwise than engines do.
+    """
+    part = message.parts[0]
+    said = pieces.get(part.place, ())
+    bare = len(part.fields) == 1 and _ONLY_TEXT.issuperset(part.fields) and _BARE.search(message.data)
+    if not bare or len(said) != 1 or not isinstance(said[0][1], str):
+        return None
+    members = _members(said[0][0], said[0][1], names)
+    written = b",".join([b'"%b":%b' % (name.encode(), value) for name, value in members.items() if value is not DROP])
+    return swap(message.data, {b"delta": b"{%b}" % written})
 
 
 def _split(part: Part, pieces: Sequence[Said]) -> tuple[Sequence[Said], tuple[str, str] | None]:

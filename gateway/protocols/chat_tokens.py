@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.streams.jsonscan import DROP, Changes, Drop, edit, encode_string
+from gateway.streams.jsonscan import DROP, Changes, Drop, edit, encode_string, swap
 from gateway.streams.tokens import Markers, Spell, Token, TokenText, plain, spelled
 
 IDS: Final = "ids"
@@ -21,6 +21,7 @@ LOGPROBS: Final = "logprobs"
 _MEMBERS: Final = {IDS: ("return_token_ids", b"true"), LOGPROBS: ("logprobs", b"true")}
 _SPLIT: Final = ("reasoning", "reasoning_content", "tool_calls", "function_call")  # what an engine makes of the text
 _IN_CHOICE: Final = {IDS: "token_ids", LOGPROBS: "logprobs"}
+_TEXT: Final = frozenset({"reasoning", "reasoning_content", "content"})  # nothing else is in an ordinary delta
 _NULL: Final = b"null"
 
 
@@ -82,6 +83,8 @@ class ChatTokens:
         changes: dict[str | int, bytes | Drop | Changes] = {"choices": changed} if changed else {}
         if IDS in self._asked.ours and value.get("prompt_token_ids") is not None:
             changes["prompt_token_ids"] = _NULL
+        elif len(choices) == 1 and changed and (quick := _quickly(data, changed[0], choices[0].get(holder), holder)):
+            return quick, texts
         return (edit(data, changes) if changes else data), texts
 
     def _choice(
@@ -130,6 +133,19 @@ class ChatTokens:
         """What the client did not ask for is as empty as engines leave it."""
         names = (_IN_CHOICE[name] for name in self._asked.ours)
         return {name: _NULL for name in names if choice.get(name) is not None}
+
+
+def _quickly(data: bytes, change: Any, fields: Any, holder: str) -> bytes | None:
+    """What `edit` makes of the one choice of a frame that says nothing but text; None: it may say more."""
+    members = change.get(holder, {})
+    said = fields if isinstance(fields, dict) else {"": None}
+    if not isinstance(members, dict) or not _TEXT.issuperset(said) or None in said.values():
+        return None
+    values = {name.encode(): value for name, value in change.items() if name != holder}
+    if members:
+        text = members.get("content")
+        values[holder.encode()] = b'{"content":%b}' % text if isinstance(text, bytes) else b"{}"
+    return swap(data, values)
 
 
 def _logged(choice: Mapping[str, Any]) -> list[Token]:

@@ -60,6 +60,7 @@ _VALUE: Final = b"|".join((_STR, _shallow(4), _SCALAR))
 _CHILD: Final = re.compile(
     b"(?:(" + _STR + b")" + _WS + b":" + _WS + b")?(?:(" + _VALUE + b")" + _WS + b",?" + _WS + b")?"
 )
+_ANY_VALUE: Final = re.compile(_VALUE)
 _TO_BRACKET: Final = re.compile(_PLAIN_OR_STR + rb"[{}\[\]]")
 _SPACE: Final = re.compile(_WS)
 _COLON: Final = re.compile(_WS + b":" + _WS)
@@ -150,6 +151,36 @@ def only_member(raw: bytes, key: bytes) -> tuple[int, int, int] | None:
     Hot path: `raw` is JSON that `loads` has accepted, it is not parsed again. None when `"key"` does not stand exactly
     once as a member's name or when its value is no string: `member` and `edit` decide then.
     """
+    found = _only_name(raw, key)
+    string = _STRING.match(raw, found[1]) if found else None
+    return (found[0], found[1], string.end()) if found and string else None
+
+
+def swap(raw: bytes, values: Mapping[bytes, bytes]) -> bytes | None:
+    """`raw` with other values for members, whatever they are inside of; hot path with the demands of `only_member`.
+
+    None where one of the names does not stand exactly once, or a value is nested deeper than an engine's are.
+    """
+    splices: list[_Splice] = []
+    for key, value in values.items():
+        found = _only_name(raw, key)
+        span = _ANY_VALUE.match(raw, found[1]) if found else None
+        if span is None:
+            return None
+        splices.append((*span.span(), value))
+    pieces: list[bytes] = []
+    done = 0
+    for start, end, value in sorted(splices):
+        if start < done:
+            return None  # one of them is inside another one's value
+        pieces += (raw[done:start], value)
+        done = end
+    pieces.append(raw[done:])
+    return b"".join(pieces)
+
+
+def _only_name(raw: bytes, key: bytes) -> tuple[int, int] | None:
+    """Where the one member called `key` of all of `raw` begins, and where its value does."""
     token = b'"' + key + b'"'
     name, value = -1, 0
     at = raw.find(token)
@@ -160,8 +191,7 @@ def only_member(raw: bytes, key: bytes) -> tuple[int, int, int] | None:
                 return None
             name, value = at, colon.end()
         at = raw.find(token, at + 1)
-    string = _STRING.match(raw, value) if name >= 0 else None
-    return (name, value, string.end()) if string else None
+    return (name, value) if name >= 0 else None
 
 
 def copy_member(raw: bytes, key: bytes, new_key: bytes) -> bytes | None:

@@ -23,6 +23,7 @@ from gateway.streams.jsonscan import (
     loads,
     member,
     only_member,
+    swap,
 )
 
 CHUNK = (
@@ -348,6 +349,31 @@ def test_any_string_is_read_back(text: str) -> None:
 )
 def test_a_string_is_copied_under_a_second_name_where_that_is_beyond_doubt(raw: bytes, result: bytes | None) -> None:
     assert copy_member(raw, b"a", b"b") == result
+
+
+@pytest.mark.parametrize(
+    ("raw", "values", "result"),
+    [
+        (b'{"a":{"b":"x"},"c":null}', {b"b": b"1", b"c": b"[2]"}, b'{"a":{"b":1},"c":[2]}'),
+        (b'{"a" : {"b":"x"} , "c":1.10}', {b"c": b"2", b"a": b"{}"}, b'{"a" : {} , "c":2}'),
+        (b'{"a":"\\"b\\":1","b":[1,{"z":2}]}', {b"b": b"0"}, b'{"a":"\\"b\\":1","b":0}'),
+        (b'{"a":1}', {}, b'{"a":1}'),
+        (b'{"a":1}', {b"b": b"0"}, None),  # it is not there
+        (b'{"a":1,"x":{"a":2}}', {b"a": b"0"}, None),  # which of the two?
+        (b'{"a":{"b":1}}', {b"a": b"0", b"b": b"0"}, None),  # one is inside the other
+        (b'{"a":[[[[[[1]]]]]]}', {b"a": b"0"}, None),  # deeper than an engine's are
+    ],
+)
+def test_values_are_swapped_where_that_is_beyond_doubt(
+    raw: bytes, values: dict[bytes, bytes], result: bytes | None
+) -> None:
+    assert swap(raw, values) == result
+
+
+@given(st.dictionaries(st.sampled_from("abc"), st.text() | st.none() | st.lists(st.integers(), max_size=2), min_size=1))
+def test_a_swap_is_the_edit_of_the_same_members(value: dict[str, Any]) -> None:
+    raw = json.dumps({"top": value}).encode()
+    assert swap(raw, {name.encode(): b"7" for name in value}) == edit(raw, {"top": dict.fromkeys(value, b"7")})
 
 
 def test_the_only_member_is_told_with_its_name_and_value() -> None:
