@@ -227,29 +227,7 @@ def test_hidden_reasoning_is_in_no_field_and_no_array(wire: Wire) -> None:
     assert left.body == streamed.body  # what is hidden is split, whatever `raw_text` says
 
 
-# ---------------------------------------------------------------------- endings (reader_spec 4.1, rows 15 and 16)
-
-
-@wires
-@pytest.mark.parametrize(
-    ("ending", "stopped"),
-    [
-        ("end", True),
-        ("stop string", True),
-        ("stop token", True),
-        ("length", False),
-        ("abort", False),
-        ("missing", False),
-    ],
-)
-def test_only_an_answer_that_ended_by_itself_is_sent_again(wire: Wire, ending: str, stopped: bool) -> None:
-    thought = "I will end with "
-    tokens = cut(thought + "<|close|>response<|sep|>", 6)
-    finish, reason = ENDINGS[ending]
-    rules = split_route("kimi_k3", starts_in="reasoning")
-    said = (thought, thought if stopped else "")
-    assert stream(wire, [*wire.events(tokens, finish=finish, reason=reason), DONE], rules).said == said
-    assert plain(wire, wire.body(tokens, finish=finish, reason=reason), rules).said == said
+# ---------------------------------------------------------------------- endings
 
 
 @wires
