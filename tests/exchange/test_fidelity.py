@@ -8,7 +8,7 @@ for in what goes out, byte for byte. Where one may go with what it stood beside,
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,9 +17,8 @@ import pytest
 from gateway.exchange import Overrides, open_exchange, peek_request
 from gateway.policy import Profile, ToolRescue
 from gateway.protocols import protocol_for
-from tests.exchange.driver import DONE, chunk, delta, message, route
-from tests.support import messages, responses
-from tests.support.raw_text import Completions, Generate
+from tests.exchange.driver import route
+from tests.support.endpoints import ENDPOINTS, answered
 
 NUMBERS = "1.10,\t1E5 ,-0, 1e-7,123456789012345678901234567890,0.1234567890123456789012345"
 ODD = '"odd %s" :{ "n":[%s] ,"twice":1.0,"twice":"\\u00e9\\ud83d\\ude00\\/" }'
@@ -104,68 +103,27 @@ def test_a_request_keeps_what_is_not_shaped(path: str, profile: Profile, history
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
-    """`written`: the frames and the plain body that say some pieces of text, by the channel that the engine names."""
-
-    path: str
-    written: Callable[[str, Sequence[str]], tuple[list[bytes], bytes]]
-
-
-def chat(channel: str, pieces: Sequence[str]) -> tuple[list[bytes], bytes]:
-    field = {"content": "content", "thought": "reasoning"}[channel]
-    frames = [delta(role="assistant", content=""), *(delta(**{field: piece}) for piece in pieces), delta(finish="stop")]
-    return [*frames, chunk([], usage={"prompt_tokens": 3}), DONE], message(**{field: "".join(pieces)})
-
-
-def blocks(channel: str, pieces: Sequence[str]) -> tuple[list[bytes], bytes]:
-    kind = {"content": "text", "thought": "thinking"}[channel]
-    return messages.events([(kind, piece) for piece in pieces]), messages.body([(kind, piece) for piece in pieces])
-
-
-def items(channel: str, pieces: Sequence[str]) -> tuple[list[bytes], bytes]:
-    kind = {"content": "content", "thought": "reasoning"}[channel]
-    return responses.stream([(kind, piece) for piece in pieces]), responses.body([(kind, piece) for piece in pieces])
-
-
-def raw(wire: Completions | Generate) -> Callable[[str, Sequence[str]], tuple[list[bytes], bytes]]:
-    def written(channel: str, pieces: Sequence[str]) -> tuple[list[bytes], bytes]:
-        tokens = [[piece] for piece in pieces]
-        return [*wire.events(tokens), DONE], wire.body(tokens)
-
-    return written
-
-
-WIRES = {
-    "chat": Wire("/v1/chat/completions", chat),
-    "messages": Wire("/v1/messages", blocks),
-    "responses": Wire("/v1/responses", items),
-    "completions": Wire("/v1/completions", raw(Completions(logprobs=True, ids=True))),
-    "generate": Wire("/generate", raw(Generate(logprobs=True))),
-    "generate in pieces": Wire("/generate", raw(Generate(logprobs=True, pieces=True))),
-}
-
-
-@dataclass(frozen=True, slots=True)
 class Repair:
     """What the engine says, in which channel, and a mark of the answer as it was repaired: `out` is in it, `away` not.
 
-    `wires`: what it can happen to.
+    `endpoints`: where it can happen.
     """
 
     channel: str
     pieces: tuple[str, ...]
     out: bytes
     away: bytes
-    wires: tuple[str, ...] = tuple(WIRES)
+    endpoints: tuple[str, ...] = tuple(ENDPOINTS)
     dialect: str = "qwen"
 
 
-HARMLESS = NUMBERS.replace("\t", " ").encode()
+SPLIT = ("chat", "messages", "responses")
+CALLED_WITH = NUMBERS.replace("\t", " ").encode()
 REPAIRS = {
     "text moved": Repair("content", ("<think>hm", " so", "</think>yes", "."), b"yes", b"<think>", dialect="think"),
     "marker stripped": Repair("content", ("Hi", " there.", "<|im_end|>"), b"there", b"<|im_end|>"),
-    "call rescued": Repair("content", ("Hi ", CALL[:30], CALL[30:]), HARMLESS, b"<tool_call>", tuple(WIRES)[:3]),
-    "field doubled": Repair("thought", ("hm", " so"), b'"reasoning_content":', b"?", tuple(WIRES)[:1]),
+    "call rescued": Repair("content", ("Hi ", CALL[:30], CALL[30:]), CALLED_WITH, b"<tool_call>", SPLIT),
+    "field doubled": Repair("thought", ("hm", " so"), b'"reasoning_content":', b"?", ("chat",)),
 }
 # What may go: an event of Messages or Responses, where an event is its text, when all of that is a marker, waits for a
 # call, or is told by an event of another type; and the log probabilities of what is no text, in raw text.
@@ -183,9 +141,9 @@ GONE = {
     ("text moved", "completions", False): [f"0.choices.0.logprobs.top_logprobs.{place}" for place in (0, 1)],
 }
 ROWS = [
-    pytest.param(name, wire, stream, id=f"{name}-{wire}-{'stream' if stream else 'plain'}")
+    pytest.param(name, endpoint, stream, id=f"{name}-{endpoint}-{'stream' if stream else 'plain'}")
     for name, repair in REPAIRS.items()
-    for wire in repair.wires
+    for endpoint in repair.endpoints
     for stream in (True, False)
 ]
 
@@ -205,23 +163,16 @@ def odd_frames(frames: Sequence[bytes]) -> tuple[list[bytes], list[str]]:
 
 
 @pytest.mark.parametrize("profile", list(Profile))
-@pytest.mark.parametrize(("name", "wire", "stream"), ROWS)
-def test_an_answer_keeps_what_is_not_repaired(name: str, wire: str, stream: bool, profile: Profile) -> None:
-    repair, protocol = REPAIRS[name], protocol_for(WIRES[wire].path)
-    assert protocol is not None
-    frames, body = WIRES[wire].written(repair.channel, repair.pieces)
-    reads, names = odd_frames(frames) if stream else odd_frames([b"data: " + body])
-    if not stream:
-        reads = [reads[0].removeprefix(b"data: ").rstrip()]
-    sent = json.dumps({"model": "m", "stream": stream, **REQUESTS[WIRES[wire].path]}).encode()
+@pytest.mark.parametrize(("name", "endpoint", "stream"), ROWS)
+def test_an_answer_keeps_what_is_not_repaired(name: str, endpoint: str, stream: bool, profile: Profile) -> None:
+    repair, path = REPAIRS[name], ENDPOINTS[endpoint].path
+    frames, body = ENDPOINTS[endpoint].written(repair.channel, repair.pieces)
+    reads, names = odd_frames(frames) if stream else ([marked(json.loads(body), "0").encode()], [])
+    names = names or [*paths(json.loads(body), "0")]
     rules = route(repair.dialect, profile=profile, raw_text="split", tool_rescue=ToolRescue(stream="complete"))
-    facts = peek_request(protocol, sent)
-    exchange = open_exchange(protocol=protocol, body=sent, facts=facts, rules=rules, overrides=Overrides(report=True))
-    kind = "text/event-stream" if stream else "application/json"
-    exchange.head(status=200, content_type=kind, content_encoding=None)
-    out = b"".join([exchange.data(read) for read in reads]) + exchange.end().data
-    assert (exchange.fault, exchange.tally.uninspected.total()) == (None, 0)
-    assert b'"integrity":' in out
-    shown = out.partition(b'"integrity":')[0]  # the report names the markers
+    out, exchange = answered(path, reads, rules, stream=stream, request=REQUESTS[path], report=True)
+    assert exchange.tally.uninspected.total() == 0
+    shown, report, _ = out.partition(b'"integrity":')  # the report names the markers
+    assert report
     assert profile is Profile.OBSERVE or (repair.out in shown and repair.away not in shown)
-    assert lost(names, out) == ([] if profile is Profile.OBSERVE else GONE.get((name, wire, stream), []))
+    assert lost(names, out) == ([] if profile is Profile.OBSERVE else GONE.get((name, endpoint, stream), []))

@@ -11,23 +11,21 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.support import messages, raw_text, responses
+from tests.support import messages, responses
+from tests.support.endpoints import Said, Written, said_by_blocks, said_by_chat, said_by_items, said_by_raw
 from tests.support.gateways import gateway
 from tests.support.http import fetch, post
+from tests.support.raw_text import DONE, Completions, Generate
 from tests.support.upstream import LAST_CHUNK, SSE, Talk, chunk, engine, plain
 
-DONE = b"data: [DONE]\n\n"
 REPLY, CLOSER = "I will end with ", "<|close|>response<|sep|>"
 TEXTS = ("", "\n")
 """What stands behind the closer."""
-Written = tuple[list[bytes], bytes]
-"""The frames of a stream with its terminal event, and the plain body."""
-Said = tuple[str, str]
-"""Reasoning and content, as a client joins them."""
 
 
 def data(value: Any) -> bytes:
@@ -52,14 +50,6 @@ def chat(pieces: list[str], ended: Any, *, field: str) -> Written:
     return choices([{"delta": {field: each}} for each in pieces], {"delta": {}}, whole, ended)
 
 
-def chat_vllm(pieces: list[str], ended: Any) -> Written:
-    return chat(pieces, ended, field="reasoning")
-
-
-def chat_sglang(pieces: list[str], ended: Any) -> Written:
-    return chat(pieces, ended, field="reasoning_content")
-
-
 def completions(pieces: list[str], ended: Any) -> Written:
     return choices([{"text": each} for each in pieces], {"text": ""}, {"text": "".join(pieces)}, ended)
 
@@ -76,10 +66,6 @@ def generate(pieces: list[str], ended: Any, *, cumulative: bool = True) -> Writt
     meta = {"id": "1", "finish_reason": ended, "completion_tokens": len(pieces)}
     whole = {"text": "".join(pieces), "output_ids": list(range(len(pieces))), "meta_info": meta}
     return [*frames, DONE], data(whole)
-
-
-def generate_pieces(pieces: list[str], ended: Any) -> Written:
-    return generate(pieces, ended, cumulative=False)
 
 
 def blocks(pieces: list[str], ended: Any) -> Written:
@@ -105,33 +91,6 @@ def items(pieces: list[str], ended: Any) -> Written:
     return [*frames, *([] if ended else [DONE])], data({**whole, **(ended or {})})
 
 
-def said_by_chat(body: bytes, *, stream: bool) -> Said:
-    values = raw_text.values(body) if stream else [json.loads(body)]
-    fields = [choice["delta" if stream else "message"] for value in values for choice in value.get("choices", ())]
-    joined = ["".join([each.get(name) or "" for each in fields]) for name in ("reasoning", "content")]
-    return joined[0], joined[1]
-
-
-def said_by_text(wire: raw_text.Wire) -> Callable[..., Said]:
-    return lambda body, stream: (wire.streamed if stream else wire.plain)(body)[0].said
-
-
-def said_by_blocks(body: bytes, *, stream: bool) -> Said:
-    values = [value for _, value in messages.frames(body)] if stream else json.loads(body)["content"]
-    told = [value["delta"] for value in values if value["type"] == "content_block_delta"] if stream else values
-    return "".join([each.get("thinking", "") for each in told]), "".join([each.get("text", "") for each in told])
-
-
-def said_by_items(body: bytes, *, stream: bool) -> Said:
-    if stream:
-        reasoning, content, _ = responses.heard(
-            [value for _, value in responses.events_of(body) if "code" not in value]
-        )
-    else:
-        reasoning, content, _ = responses.told(json.loads(body)["output"])
-    return reasoning, content
-
-
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """`write`: an answer as the engine writes it; `read`: what a client makes of it."""
@@ -141,15 +100,16 @@ class Endpoint:
     read: Callable[..., Said]
 
 
-CUMULATIVE, IN_PIECES = raw_text.Generate(), raw_text.Generate(pieces=True)
 ENDPOINTS = {
-    "chat": Endpoint("/v1/chat/completions", chat_vllm, said_by_chat),
-    "chat of SGLang": Endpoint("/v1/chat/completions", chat_sglang, said_by_chat),
-    "completions": Endpoint("/v1/completions", completions, said_by_text(raw_text.Completions())),
+    "chat": Endpoint("/v1/chat/completions", partial(chat, field="reasoning"), said_by_chat),
+    "chat of SGLang": Endpoint("/v1/chat/completions", partial(chat, field="reasoning_content"), said_by_chat),
+    "completions": Endpoint("/v1/completions", completions, said_by_raw(Completions())),
     "messages": Endpoint("/v1/messages", blocks, said_by_blocks),
     "responses": Endpoint("/v1/responses", items, said_by_items),
-    "generate": Endpoint("/generate", generate, said_by_text(CUMULATIVE)),
-    "generate in pieces": Endpoint("/generate", generate_pieces, said_by_text(IN_PIECES)),
+    "generate": Endpoint("/generate", generate, said_by_raw(Generate())),
+    "generate in pieces": Endpoint(
+        "/generate", partial(generate, cumulative=False), said_by_raw(Generate(pieces=True))
+    ),
 }
 
 
