@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from gateway.exchange import RouteRules
-from tests.exchange.driver import DONE, chunk, delta, route
-from tests.support import legal_messages, legal_responses
+from tests.exchange.driver import DONE, chunk, delta, findings, route
+from tests.support import legal_messages, legal_responses, messages, responses
 from tests.support.endpoints import ENDPOINTS, answered
 from tests.support.raw_text import Completions, Told, cut, values
 
@@ -191,3 +191,36 @@ def test_choices_of_a_completion_that_share_a_chunk_are_read_apart(size: int) ->
         frames.append(b"data: " + json.dumps(value).encode() + b"\n\n")
     told = wire.streamed(client("completions", [*frames, DONE]))
     assert [told[index].said for index in (0, 1)] == [SAID, ("", TEXT.upper())]
+
+
+# ---------------------------------------------------------------------- errors, and ends that never come
+
+BROKE = {"message": "it broke", "type": "InternalServerError", "param": None, "code": 500}
+OPENAI = [b"data: %b\n\n" % json.dumps({"error": BROKE}).encode(), DONE]
+NATIVE = [b"data: %b\n\n" % json.dumps({"error": {**BROKE, "retryable": False}}).encode(), DONE]
+FAILED = {"id": "resp_1", "object": "response", "status": "failed", "output": [], "error": BROKE}
+ERRORS: dict[str, list[bytes]] = {  # vllm.md 3.1, 7, and 3.6; sglang.md 3.2 and 3.5
+    "chat": OPENAI,
+    "completions": OPENAI,
+    "generate": NATIVE,
+    "generate in pieces": NATIVE,
+    "messages": [messages.stop(0), messages.event({"type": "error", "error": BROKE})],
+    "responses": [responses.event({"type": "response.failed", "response": FAILED, "sequence_number": 6})],
+}
+
+
+@pytest.mark.parametrize(("ends", "marker"), [(ERRORS, b"it broke"), ({}, b"integrity_")], ids=["error", "nothing"])
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_what_is_held_goes_before_the_error_and_nothing_says_that_the_answer_is_whole(
+    endpoint: str, ends: dict[str, list[bytes]], marker: bytes
+) -> None:
+    frames = ENDPOINTS[endpoint].written("content", ["Yes ", "</thi"])[0]
+    last = next(place for place, frame in enumerate(frames) if b"</thi" in frame)
+    reads = [*frames[: last + 1], *ends.get(endpoint, [])]
+    out, exchange = answered(ENDPOINTS[endpoint].path, reads, RULES, stream=True)
+    before, error, _ = out.partition(marker)
+    text = b"".join(before.rpartition(b"\n\n")[:2])
+    assert error and ENDPOINTS[endpoint].said(text, stream=True) == ("", "Yes </thi")
+    for whole in (b"message_stop", b"response.completed", b'"finish_reason":"stop"', b'"type":"stop"'):
+        assert whole not in out
+    assert findings(exchange) == {}
