@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.protocols.protocol import Message, NumberedCall
-from gateway.streams.jsonscan import edit, encode_string
+from gateway.streams.jsonscan import DROP, Changes, edit, encode_string
 
 THINKING: Final = "thinking"
 TEXT: Final = "text"
@@ -32,7 +32,7 @@ SIGNATURE: Final = "signature_delta"
 TEXTS: Final = {"thinking_delta": THINKING, "text_delta": TEXT}
 """Deltas that are text, and the kind of block that it stands in, which is the name of the text's member too."""
 _ENDINGS: Final = ("message_delta", "message_stop", "error")  # no block is open across them
-_INDEX: Final = re.compile(rb'(?<!\\)"index": ?(\d+)')
+_INDEX: Final = re.compile(rb'(?<!\\)("index"[ \t\n\r]*:[ \t\n\r]*)(\d+)')
 
 Line = tuple[str, "str | NumberedCall"]
 """A piece of text with the kind of its block, or a call with `TOOL_USE`."""
@@ -42,7 +42,7 @@ Line = tuple[str, "str | NumberedCall"]
 class _Open:
     """A block that the client has open. `index`: there; `source`: the engine's, None: the block is ours.
 
-    `signed`: no text may follow. `ended`: its end is kept back.
+    `signed`: no text may follow. `ended`: its end is kept back. `stop`: the engine's event that ends it, once it came.
     """
 
     kind: str
@@ -50,6 +50,7 @@ class _Open:
     source: int | None
     signed: bool = False
     ended: bool = False
+    stop: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ class Blocks:
         value, source = message.value, _source(message.value)
         is_open, kind = self._open, _block_of(value).get("type")
         if value.get("type") == STOP and is_open and is_open.kind == THINKING and not is_open.signed:
-            is_open.ended = True
+            is_open.ended, is_open.stop = True, message.data
         elif value.get("type") == START and kind in (THINKING, TEXT) and not _block_of(value).get(kind):
             if self._unsent:
                 self.flush()
@@ -211,7 +212,8 @@ class Blocks:
         if is_open is None or is_open.source != _source(message.value):
             return None
         if is_open.kind in (THINKING, TEXT) and not is_open.signed:
-            return None  # what is held of its text may follow
+            is_open.stop = message.data  # what is held of its text may follow
+            return None
         self._open = None
         return _indexed(message.data, is_open.index)
 
@@ -220,7 +222,7 @@ class Blocks:
     def write(self, message: Message, said: Sequence[Line]) -> tuple[list[bytes], bytes | None]:
         """What says `said` in stead of the frame's own text: events of ours, then the frame itself, as `relay` gives.
 
-        The last piece stays in the frame where it is of its kind.
+        The last piece stays in the frame where that has text; of another kind too, for what else the frame says.
         """
         self.bend()
         value = message.value
@@ -236,15 +238,16 @@ class Blocks:
             more, data = self.relay(message)
             return before + more, data
         self._owes(kind, _delta_of(value))
-        if self._seal or not said or said[-1][0] != kind:
+        into, text = said[-1] if said else (kind, None)
+        if self._seal or not isinstance(text, str):
             return self.says(said), None
-        text = said[-1][1]
-        assert isinstance(text, str), "a call is of no kind of text"
-        before = self.says(said[:-1]) + self.enter(kind)
+        before = self.says(said[:-1]) + self.enter(into)
         assert self._open, "it was entered"
-        self._goes(kind, text)
-        data = edit(message.data, {"delta": {kind: encode_string(text)}})
-        return before, _indexed(data, self._open.index)
+        self._goes(into, text)
+        changes: Changes = {into: encode_string(text)}
+        if into != kind:
+            changes = {"type": b'"%b_delta"' % into.encode(), kind: DROP, **changes}
+        return before, _indexed(edit(message.data, {"delta": changes}), self._open.index)
 
     def says(self, said: Sequence[Line]) -> list[bytes]:
         """Events of ours that say one piece after the other."""
@@ -311,7 +314,8 @@ class Blocks:
         if is_open is None:
             return []
         signed = [_indexed(seal.data, is_open.index)] if seal and seal.begun.source == is_open.source else []
-        return [*signed, b'{"type":"content_block_stop","index":%d}' % is_open.index]
+        stop = is_open.stop or b'{"type":"content_block_stop","index":0}'
+        return [*signed, _indexed(stop, is_open.index)]
 
     def bend(self) -> None:
         """From here on frames do not go out as they came; those that wait do not go out at all."""
@@ -387,6 +391,6 @@ def _indexed(data: bytes, index: int) -> bytes:
     found = _INDEX.findall(data)
     if len(found) != 1:  # none, or one in a tool's input: asked of the parsed event
         return edit(data, {"index": b"%d" % index})
-    if found[0] == b"%d" % index:
+    if found[0][1] == b"%d" % index:
         return data
-    return _INDEX.sub(b'"index":%d' % index, data)
+    return _INDEX.sub(rb"\g<1>%d" % index, data)

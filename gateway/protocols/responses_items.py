@@ -12,12 +12,13 @@ from hashlib import sha256
 from typing import Any, Final
 
 from gateway.events import CONTENT, REASONING
-from gateway.streams.jsonscan import Changes, Drop, edit, encode_string, loads, member
+from gateway.streams.jsonscan import DROP, Changes, Drop, edit, encode_string, items, loads, member
 
 CALL: Final = "function_call"
 MESSAGE: Final = "message"
 _PREFIX: Final = {REASONING: "rs", MESSAGE: "msg", CALL: "fc"}  # of the engines' own ids
 _ID_DIGITS: Final = 16
+_SAID: Final = ("text", "refusal", "logprobs")  # members of a part that say something
 Members = dict[str | int, "bytes | Drop | Changes"]
 NO_CHANGES: Final[Changes] = {}
 
@@ -360,5 +361,22 @@ def final_item(item: Item, status: str) -> bytes:
         for holder in dict.fromkeys(part.holder for part in shown):
             finals = [part.final or final_part(part) for part in shown if part.holder == holder]
             if value.get(holder) != [loads(each) for each in finals]:
-                changes[holder] = list_of(finals)
+                changes[holder] = parts_saying(items(base, (holder,)), finals)
     return edit(base, changes) if changes else base
+
+
+def parts_saying(own: Sequence[bytes], finals: Sequence[bytes]) -> bytes:
+    """A list of parts that says what `finals` do: in `own` where those are the same parts, so that nothing of them is
+    lost that only they tell.
+    """
+    if [inside(each, "type") for each in own] != [inside(each, "type") for each in finals]:
+        return list_of(finals)
+    return list_of(list(map(_saying, own, finals)))
+
+
+def _saying(own: bytes, final: bytes) -> bytes:
+    """The part `own` with the text and the tokens of `final`."""
+    mine: Any = loads(own)
+    theirs: Any = loads(final)
+    differ = [name for name in _SAID if mine.get(name) != theirs.get(name)]
+    return edit(own, {name: inside(final, name) or DROP for name in differ})

@@ -20,10 +20,12 @@ from gateway.protocols.responses_items import (
     SUMMARY,
     THOUGHT,
     derived_id,
+    inside,
     new_call,
     new_item,
     new_part,
     parts_of,
+    parts_saying,
     texts_of,
     told,
 )
@@ -32,6 +34,8 @@ from gateway.streams.jsonscan import DROP, Changes, Drop, edit, encode_string, i
 
 COMMENTARY: Final = "commentary"
 _KINDS: Final = (REASONING, MESSAGE, CALL)  # of items that are read
+_PARTS: Final = ("content", "summary")  # members of an item that list parts
+_SAID: Final = ("type", "status", "name", "arguments", *_PARTS)
 _PAYLOAD: Final = {REASONING: ("encrypted_content", "content", "summary"), MESSAGE: ("content",)}  # beside text
 Listed = Sequence[tuple[Mapping[str, Any], bytes]]
 """The items of a response: each as a value, and as it is written."""
@@ -195,8 +199,20 @@ def sent_output(sent: Sequence[bytes], response: Mapping[str, Any], raw: Sequenc
     for final in sent:
         value = orjson.loads(final)
         item, own = known.pop(str(value.get("id")), ({}, b""))
-        output.append(own if own and told(item) == told(value) != () else final)
+        same = own and told(item) == told(value) != ()
+        output.append(own if same else _saying(item, own, value, final) if own else final)
     return output + [own for item, own in known.values() if item.get("type") not in _KINDS]
+
+
+def _saying(item: Mapping[str, Any], own: bytes, value: Mapping[str, Any], final: bytes) -> bytes:
+    """The item `own` as the one that went out says it (`value`, `final`), with what only `own` tells."""
+    changes: dict[str | int, bytes] = {}
+    for name in _SAID:
+        if name in value and item.get(name) != value[name]:
+            parts = name in _PARTS and isinstance(item.get(name), list)
+            said = inside(final, name)
+            changes[name] = parts_saying(items(own, (name,)), items(final, (name,))) if parts else said
+    return edit(own, changes)
 
 
 def _listed(response: Mapping[str, Any]) -> list[dict[str, Any]]:

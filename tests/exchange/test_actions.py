@@ -65,12 +65,6 @@ def test_an_answer_in_the_reasoning_field_is_sent_again_at_a_natural_stop(
     assert answer.said == said
 
 
-@pytest.mark.parametrize("finish", ["length", "content_filter", "abort"])
-def test_an_answer_in_the_reasoning_field_is_not_sent_again_after_a_cut(finish: str) -> None:
-    reads = [delta(reasoning="Reply.<|close|>response<|sep|>"), delta(finish=finish), DONE]
-    assert streamed(reads, route("kimi_k3")).said == ("Reply.", "")
-
-
 def test_a_closed_channel_that_content_follows_is_not_sent_again() -> None:
     reads = [delta(reasoning="Reply.<|close|>response<|sep|>"), delta(content="Other."), delta(finish="stop"), DONE]
     assert streamed(reads, route("kimi_k3")).said == ("Reply.", "Other.")

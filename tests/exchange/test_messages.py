@@ -427,31 +427,6 @@ def test_a_stop_string_is_no_reason_of_a_rescued_call() -> None:
 
 # ---------------------------------------------------------------------- endings
 
-RE, ME = "<|close|>response<|sep|>", "<|close|>message<|sep|>"
-SKIPPED: list[Piece] = [("thinking", f"Reply.{RE}{ME}")]
-K3 = route("kimi_k3")
-
-
-@pytest.mark.parametrize(
-    ("reason", "string", "text"),
-    [
-        ("end_turn", None, "Reply."),
-        ("stop_sequence", "x", "Reply."),
-        ("max_tokens", None, ""),
-        ("model_context_window_exceeded", None, ""),
-        ("refusal", None, ""),
-        ("pause_turn", None, ""),
-        (None, None, ""),
-    ],
-)
-def test_a_skipped_channel_is_replayed_where_the_model_stopped_by_itself(
-    reason: str | None, string: str | None, text: str
-) -> None:  # reader_spec 4.1, rows 15 and 16
-    stream = events(SKIPPED, reason=reason, string=string)
-    assert streamed(stream, K3, legal=reason is not None).said == ("Reply.", text)
-    if reason:
-        assert plain(body(SKIPPED, reason=reason, string=string), K3).said == ("Reply.", text)
-
 
 @pytest.mark.parametrize(
     ("reason", "string", "kind"),

@@ -441,14 +441,6 @@ def test_thinking_off_a_lone_thought_is_the_answer_only_where_the_model_ended_by
     assert (whole.said, whole.kinds) == (said, kinds)
 
 
-def test_a_skipped_channel_is_replayed_only_where_the_model_ended_by_itself() -> None:
-    pieces = [("reasoning", "Reply."), ("reasoning", "<|close|>response<|sep|>")]
-    for status, said in (("completed", ("Reply.", "Reply.", [])), ("incomplete", ("Reply.", "", []))):
-        answer = streamed(stream(pieces, status=status), route("kimi_k3")).legal()
-        assert answer.said == said
-        assert plain(body(pieces, status=status), route("kimi_k3")).said == said
-
-
 # ---------------------------------------------------------------------- the same text as chat, at every cut
 
 ATOMS = [

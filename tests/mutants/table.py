@@ -1,6 +1,6 @@
 """The mutants of reader_spec 4.1a and 5.3, of the scanner's one rule, and of the faults once found in these modules.
 
-A mutant is one change of one source fragment. `tests`: the pinned suites that must notice it.
+A mutant is one change of one source fragment. `tests`: the pinned suite that must notice it; of several, each must.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ VERDICTS = "tests/streams/test_verdicts.py"
 REGION = "tests/streams/calls/test_region.py"
 TOOLS = "tests/integrity/test_tools.py"
 TOOLING = "tests/exchange/test_tooling.py"
+ENDING = "tests/server/test_endings.py::test_only_an_answer_that_ended_by_itself_is_sent_again[{}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Mutant:
     file: str
     old: str
     new: str
-    tests: str
+    tests: str | tuple[str, ...]
 
 
 ENTERS = "            return\n        if state is not None:\n            self._enter(state, index)\n"
@@ -40,13 +41,6 @@ READER = (
         "if self._state in THINKING and stopped:",
         "if self._state in THINKING:",
         TABLE,
-    ),
-    Mutant(
-        "the exchange does not say whether the model stopped",
-        "exchange/reading.py",
-        '"stopped": part.finish in _STOPPED,',
-        '"stopped": True,',
-        ENDPOINTS,
     ),
     Mutant(
         "a channel that ended at the think closer is replayed",
@@ -171,6 +165,47 @@ READER = (
         "self._noted, self._kept_size, self.replay_capped = False, 0, False",
         "self._kept_size, self.replay_capped = 0, False",
         TABLE,
+    ),
+)
+
+# An endpoint's words for how an answer ended: the file, a fragment, and one that takes any word for a stop.
+WORDS = {
+    "chat": ("chat.py", 'choice.get("finish_reason"), get(', 'choice.get("finish_reason") and "stop", get('),
+    "completions": ("completions.py", 'get("finish_reason"), stop', 'get("finish_reason") and "stop", stop'),
+    "messages": ("messages_events.py", "_FINISHES.get(reason, reason) if", '"stop" if'),
+    "responses": (
+        "responses_body.py",
+        'response.get("status")\n    if',
+        'response.get("status") and "completed"\n    if',
+    ),
+    "generate": ("generate.py", 'finish = said.get("type")\n', 'finish = said.get("type") and "stop"\n'),
+}
+
+# `stopped` always true, behind every endpoint: the rows of each endpoint have to notice it.
+ENDINGS = (
+    Mutant(
+        "the exchange says of any answer that the model stopped",
+        "exchange/reading.py",
+        '"stopped": part.finish in _STOPPED,',
+        '"stopped": True,',
+        tuple(ENDING.format(f"{endpoint}-{how}-length") for endpoint in WORDS for how in ("stream", "plain")),
+    ),
+    Mutant(
+        "a stream that does not say how it ended has stopped",
+        "exchange/stream.py",
+        "finish(**_UNSAID_ENDING)",
+        'finish(**_UNSAID_ENDING | {"stopped": True})',
+        tuple(ENDING.format(f"{endpoint}-stream-missing") for endpoint in WORDS),
+    ),
+    *(
+        Mutant(
+            f"any word for the end is a stop: {endpoint}",
+            f"protocols/{file}",
+            old,
+            new,
+            tuple(ENDING.format(f"{endpoint}-{how}-length") for how in ("stream", "plain")),
+        )
+        for endpoint, (file, old, new) in WORDS.items()
     ),
 )
 
@@ -535,4 +570,4 @@ CALLS = (
     ),
 )
 
-MUTANTS = (*READER, *SCANNER, *FOUND, *REPEATS, *CALLS)
+MUTANTS = (*READER, *ENDINGS, *SCANNER, *FOUND, *REPEATS, *CALLS)

@@ -30,20 +30,6 @@ def test_the_truth_table_holds_streamed_and_plain(
             assert (text(got, "reasoning"), text(got, "content")) == (reasoning, content), (row, finish, size)
 
 
-REPLY = [(0, {"reasoning": "Reply."}), (0, {"reasoning": RE}), (0, {"reasoning": ME})]
-
-
-@pytest.mark.parametrize(
-    ("finish", "content"), [("stop", "Reply."), ("length", ""), ("content_filter", ""), ("abort", "")]
-)
-def test_a_skipped_channel_in_the_engines_own_split_is_replayed_when_the_model_stopped(
-    finish: str, content: str
-) -> None:
-    got = streamed(FIELDS, REPLY, finish=finish)[0]
-    assert (text(got, "reasoning"), text(got, "content")) == ("Reply.", content)
-    assert whole(FIELDS, {"reasoning": f"Reply.{RE}{ME}"}, finish=finish) == ("Reply.", content)
-
-
 @pytest.mark.parametrize("route", [FIELDS, Route("kimi_k3", source="text", starts_in="reasoning")])
 def test_a_replay_is_no_repeat(route: Route) -> None:  # D9
     field = "content" if route.source == "text" else "reasoning"

@@ -159,6 +159,27 @@ def test_the_last_piece_stays_in_its_frame_and_keeps_its_other_members() -> None
     assert client.write(delta(0, text="x")).ends().told == ["0 text", "0 text: a", "0 ."]
 
 
+@pytest.mark.parametrize("more", [b'"n":1.10,', b'"n" : 1E5 , '])
+def test_an_event_whose_text_is_of_another_kind_now_keeps_its_other_members(more: bytes) -> None:
+    frame = delta(0, text="x").replace(b'"type":"text_delta"', more + b'"type":"text_delta"')
+    client = Client().relay(start(0, EMPTY_TEXT)).blocks
+    _, data = client.write(message(frame), [(THINKING, "a")])
+    assert data == b'{"type":"content_block_delta","delta":{%b"type":"thinking_delta","thinking":"a"},"index":0}' % more
+    _, data = client.write(message(frame), [(TEXT, "b"), (THINKING, "c")])
+    assert data == b'{"type":"content_block_delta","delta":{%b"type":"thinking_delta","thinking":"c"},"index":2}' % more
+
+
+@pytest.mark.parametrize("kind", [EMPTY_TEXT, EMPTY_THOUGHT])
+def test_a_block_of_the_engine_ends_with_the_engines_own_event(kind: dict[str, str]) -> None:
+    text = delta(0, **{kind["type"]: "a"})
+    blocks = (
+        Client().relay(start(0, kind), text).write(text, (kind["type"], "b")).relay(stop(0)[:-3] + b',"n":1.10}\n\n')
+    )
+    assert blocks.blocks.close() == [b'{"type":"content_block_stop","index":0,"n":1.10}']
+    waited = Client().relay(start(0, EMPTY_THOUGHT), delta(0, thinking="a"), stop(0)[:-3] + b',"n":1.10}\n\n')
+    assert waited.blocks.says([(TEXT, "b")])[0] == b'{"type":"content_block_stop","index":0,"n":1.10}'
+
+
 def test_an_end_that_waited_is_kept_back_while_the_thought_goes_on() -> None:
     client = Client().relay(start(0, EMPTY_THOUGHT), delta(0, thinking="a"), stop(0), start(1, EMPTY_TEXT))
     client.write(delta(1, text="x"), (THINKING, "b"), (TEXT, "c")).relay(stop(1)).ends()
@@ -243,6 +264,15 @@ def test_an_index_is_told_from_one_in_a_tools_input() -> None:
     assert client.told[2:] == ["0 .", "1 tool_use", "1 ."]
     assert b'"input":{"index":7}' in client.raw
     assert b'"index": 1' not in client.raw
+
+
+@pytest.mark.parametrize("space", ["", " ", "\t \r"])
+def test_an_index_is_told_from_one_in_an_unknown_member_however_it_is_written(space: str) -> None:
+    frame = f'data: {{"type":"content_block_stop","index"{space}:{space}3,"new":{{"index":7}}}}\n\n'.encode()
+    _, data = bent(start(3, USE)).blocks.relay(message(frame))
+    assert data == f'{{"type":"content_block_stop","index"{space}:{space}1,"new":{{"index":7}}}}'.encode()
+    frame = f'data: {{"type":"content_block_stop","index"{space}:{space}3}}\n\n'.encode()
+    assert bent(start(3, USE)).blocks.relay(message(frame))[1] == frame[6:-2].replace(b"3", b"1")
 
 
 # ---------------------------------------------------------------------- calls of ours

@@ -24,6 +24,8 @@ from gateway.protocols.responses_items import (
     inside,
     new_call,
     new_item,
+    new_part,
+    parts_saying,
     told,
 )
 
@@ -206,6 +208,25 @@ def test_parts_that_nobody_was_told_of_are_not_in_it() -> None:
     item = Item(MESSAGE, "msg_1", 0, parts=[part(), part(place=1, texts=["a"])])
     assert [each["text"] for each in json.loads(final_item(item, "completed"))["content"]] == ["a"]
     assert json.loads(final_item(Item(MESSAGE, "msg_1", 0), "completed"))["content"] == []
+
+
+def test_parts_that_say_something_else_keep_what_only_they_tell() -> None:
+    own = b'{ "type":"output_text","text":"x","logprobs":[{"token":"x"}],"n":1.10 }'
+    item = Item(MESSAGE, "msg_1", 0, parts=[part(texts=["a"], final=new_part(OUTPUT, "a"))])
+    item.done = b'{"type":"x","item":{"id":"msg_1","content":[%b],"n":1E5}}' % own
+    said = own.replace(b'"text":"x"', b'"text":"a"').replace(b'[{"token":"x"}]', b"[]")
+    assert final_item(item, "completed") == b'{"id":"msg_1","content":[%b],"n":1E5}' % said
+    item.parts[0].final = b'{"type":"output_text","text":"a"}'
+    assert inside(final_item(item, "completed"), "content", 0) == b'{ "type":"output_text","text":"a","n":1.10 }'
+
+
+def test_parts_that_are_not_the_same_ones_are_those_that_went_out() -> None:
+    text, refusal = new_part(OUTPUT, "a"), b'{"type":"refusal","refusal":"no"}'
+    for own in ([], [refusal, text], [text, text, refusal]):
+        assert parts_saying(own, [text, refusal]) == b"[%b,%b]" % (text, refusal)
+    assert parts_saying([text, b'{"type":"refusal","refusal":"n","n":1}'], [text, refusal]) == (
+        b'[%b,{"type":"refusal","refusal":"no","n":1}]' % text
+    )
 
 
 def test_a_part_of_another_kind_stays_as_it_is() -> None:

@@ -168,10 +168,21 @@ def test_items_that_are_told_the_same_keep_the_bytes_of_the_last_event() -> None
     sent, response = ended([("reasoning", "a"), ("content", "b")])
     raw = [json.dumps(item, indent=1).encode() for item in response["output"]]
     assert sent_output(sent, response, raw) == raw
-    response["output"][1]["content"][0]["text"] = "c"
+    response["output"][1]["id"] = "msg_other"
     assert sent_output(sent, response, raw) == [raw[0], sent[1]]
-    response["output"][0]["id"] = "rs_other"
-    assert sent_output(sent, response, raw) == sent
+
+
+def test_an_item_that_the_last_event_tells_otherwise_says_what_went_out_and_keeps_the_rest() -> None:
+    sent, _ = ended([("reasoning", "a"), ("content", "b"), ("call", ("c", "f", ['{"n":1.10}']))])
+    other = [("reasoning", "x"), ("content", "y"), ("call", ("c", "g", ["{}"]))]
+    response = json.loads(body(other))
+    told = [json.dumps(item | {"n": "N"}).replace('"N"', "1.10").encode() for item in response["output"]]
+    sent.append(json.dumps({"id": "m", "type": "message", "status": "completed", "content": []}).encode())
+    response["output"].append({"id": "m", "type": "message", "content": None})
+    told.append(b'{"id":"m","type":"message","content":null,"n":1E5}')
+    output = sent_output(sent, response, told)
+    assert [json.loads(item) | {"n": 0} for item in output] == [json.loads(item) | {"n": 0} for item in sent]
+    assert [item.endswith((b'"n": 1.10}', b'"n":1E5,"status":"completed"}')) for item in output] == [True] * 4
 
 
 def test_what_only_the_last_event_tells_stays_where_it_is_no_text() -> None:

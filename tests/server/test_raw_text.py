@@ -1,4 +1,4 @@
-"""Text completions and `/generate` over sockets: the real routes, the real `openai` SDK, and every end of an answer."""
+"""Text completions and `/generate` over sockets: the real routes and the real `openai` SDK."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from openai import AsyncOpenAI
 
 from tests.support.gateways import gateway
 from tests.support.http import fetch, post
-from tests.support.raw_text import DONE, ENDINGS, WIRES, Completions, Wire, cut, values
+from tests.support.raw_text import DONE, WIRES, Completions, Wire, cut, values
 from tests.support.upstream import LAST_CHUNK, SSE, Script, chunk, engine, plain, saying
 
 LEAKING = "<think>Let me think.</think>The answer is 42."
@@ -19,9 +19,9 @@ CLEAN = "The answer is 42."
 wires = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES.keys())
 
 
-def config(dialect: str = "think", **policy: Any) -> dict[str, Any]:
+def config(**policy: Any) -> dict[str, Any]:
     """The keys of a configuration with one route."""
-    return {"dialect": dialect, "policy": {"raw_text": "split", **policy}}
+    return {"dialect": "think", "policy": {"raw_text": "split", **policy}}
 
 
 def streaming(*events: bytes) -> Script:
@@ -82,35 +82,16 @@ async def test_the_sdk_is_told_of_a_stream_that_breaks_off() -> None:
 # ---------------------------------------------------------------------- the real routes
 
 
-async def asked(wire: Wire, script: Script, request: dict[str, Any], dialect: str = "think", **policy: Any) -> Any:
+async def asked(wire: Wire, script: Script, request: dict[str, Any], **policy: Any) -> Any:
     """The answer of a gateway's route."""
     body = json.dumps(request).encode()
-    route = (
-        {**config(dialect, **policy), "starts_in": "reasoning"} if dialect == "kimi_k3" else config(dialect, **policy)
-    )
     async with (
         engine(script) as upstream,
-        gateway("", profile="full", routes=[{"upstream": upstream.url, **route}]) as proxy,
+        gateway("", profile="full", routes=[{"upstream": upstream.url, **config(**policy)}]) as proxy,
     ):
         answer = await fetch(proxy.url, post(body, target=wire.path))
         assert upstream.last.body == body
     return answer
-
-
-@wires
-@pytest.mark.parametrize("stream", [True, False], ids=["stream", "plain"])
-@pytest.mark.parametrize("ending", ENDINGS)
-async def test_whether_an_answer_ended_by_itself_reaches_the_reader(wire: Wire, stream: bool, ending: str) -> None:
-    """Reader_spec 4.1, rows 15 and 16."""
-    thought = "I will end with "
-    tokens = cut(thought + "<|close|>response<|sep|>", 6)
-    finish, reason = ENDINGS[ending]
-    events = wire.events(tokens, finish=finish, reason=reason)
-    script = streaming(*events, DONE) if stream else saying(plain(wire.body(tokens, finish=finish, reason=reason)))
-    answer = await asked(wire, script, {"stream": stream}, "kimi_k3")
-    told = (wire.streamed if stream else wire.plain)(answer.body)[0]
-    stopped = ending in ("end", "stop string", "stop token")
-    assert told.said == (thought, thought if stopped else "")
 
 
 @wires
