@@ -246,6 +246,16 @@ def test_a_call_left_as_text_becomes_an_item(rules: Any, size: int) -> None:
     assert plain(body([("content", MARKUP)]), rules, request=TOOLS).kinds == ["function_call"]
 
 
+@pytest.mark.parametrize("text", [MARKUP, f"{MARKUP}\nDone."])
+@pytest.mark.parametrize("size", [3, 1000])
+def test_the_engines_call_behind_a_rescued_one_keeps_its_arguments(text: str, size: int) -> None:
+    own = [("call", ("c1", "f", ['{"city": ', '"Bergen"}']))]
+    answer = streamed(stream([*chars("content", text, size), *own]), RAW, request=TOOLS).legal()
+    assert answer.said[2] == [("f", OSLO), ("f", '{"city": "Bergen"}')]
+    whole = plain(body([("content", text), *own]), RAW, request=TOOLS)  # ours stand behind the engine's own
+    assert (whole.said[1], sorted(whole.said[2])) == (answer.said[1], sorted(answer.said[2]))
+
+
 def test_the_ids_of_a_rescued_call_are_the_same_streamed_and_plain() -> None:
     calls = [
         next(item for item in answer.response["output"] if item["type"] == "function_call")
