@@ -63,7 +63,8 @@ class ExchangeReading:
 
     `names`: the reasoning fields to write, None: as the engine names them. `engine_names`: those of the route's engine,
     for an answer that shows none. `observe`: the engine's own bytes go out. `hidden`: no reasoning goes out, whatever
-    happens. `secret`: some thought does not go out, so that what spells it out a second time must not either.
+    happens. `unsent`: the client asked the engine for none. `secret`: some thought does not go out, so that what spells
+    it out a second time must not either.
     `wants_usage`: the client asked a stream for its usage. `calls`: what is done with the engine's own tool calls.
     `adds_no_thought`: as `RequestFacts`. `splits`: raw text is split; on a raw-text route that leaves it, what comes is
     only counted.
@@ -99,7 +100,8 @@ class ExchangeReading:
         if raw_text:
             asks = rules.starts_in == "auto"
             self._prompts = Prompts(facts, self._setting, rules.dialect, asks=asks)
-        self.secret = self.hidden or (self._setting.unsent and not self.observe)
+        self.unsent = self._setting.unsent
+        self.secret = self.hidden or (self.unsent and not self.observe)
         quotes, cap = quotes_of(rules.dialect), rules.limits.tool_region
         tools = None if raw_text else facts.tools
         self.calls = call_rules(tools, quotes=quotes, cap=cap, policy=policy, tally=self.tally)
@@ -133,16 +135,6 @@ class ExchangeReading:
             "stop_string": part.finish == "stop" and by_string,
             "looped": part.finish == _LOOPED,
         }
-
-    def withholds(self, part: Part, pieces: list[Said] | None) -> bool:
-        """True where the tokens beside a part may spell out a thought that its `pieces` (None: as it came) do not show.
-
-        Asked where something is `secret`. Tokens without text of their own may be anything.
-        """
-        shown = part.content if pieces is None else content_of(pieces)
-        if not self.hidden:
-            return shown != part.content
-        return bool(part.reasoning) or shown != part.content or not (shown or part.tools or part.finish)
 
     def without_thought(self, pieces: Iterable[Said]) -> list[Said]:
         """The pieces without reasoning, which is counted as suppressed."""

@@ -15,6 +15,7 @@ from gateway.exchange.framing import framed
 from gateway.exchange.reading import ExchangeReading, came, reason_of
 from gateway.exchange.stream_calls import Asked, StreamCalls
 from gateway.exchange.structured import StructuredFrames
+from gateway.exchange.withheld import Withheld
 from gateway.findings import Finding
 from gateway.integrity.outlet import Piece
 from gateway.integrity.pipeline import Pipeline
@@ -49,6 +50,7 @@ class StreamInspection:
         if self._codec:
             self._structured = StructuredFrames(self._codec, self._queue, report=reading.report if report else None)
         self._waiting = self._queue.held
+        self._withheld = Withheld(reading, self._protocol) if reading.secret else None
         self._open: set[int] = set()  # choices that have begun and not finished
         self.like: Message | None = None
         self._names = reading.names if reading.names is not None else reading.engine_names
@@ -135,6 +137,7 @@ class StreamInspection:
             held = self._release()
         self._done = self._done or message.terminal
         if not message.parts:
+            message, frame = self._withheld_in(message, frame, {})
             self._usage_owed = self._usage_owed and not self._protocol.has_usage(message)
             before = self._terminal() if message.terminal else b""
             if self._structured:
@@ -145,8 +148,7 @@ class StreamInspection:
             self._calls.past(message)
         pieces = self._read(message)
         asked = self._calls.asked
-        if self._reading.secret:
-            message = self._without_tokens(message, pieces)
+        message, frame = self._withheld_in(message, frame, pieces)
         if self._structured:
             self._calls.asked = None
             return held + self._structured.send(message, frame, pieces, asked or _NOTHING_ASKED, self._names)
@@ -282,13 +284,12 @@ class StreamInspection:
         kept = came(part.reasoning, part.content) if pieces is None else pieces
         return [piece for piece in kept if piece[0] != REASONING]
 
-    def _without_tokens(self, message: Message, pieces: dict[int, list[Said]]) -> Message:
-        """The message without what spells out a thought that does not go out."""
-        withholds = self._reading.withholds
-        places = [part.place for part in message.parts if withholds(part, pieces.get(part.place))]
-        message, taken = self._protocol.without_tokens(message, places)
-        self._tally.withheld.update(taken)
-        return message
+    def _withheld_in(self, message: Message, frame: Frame, pieces: dict[int, list[Said]]) -> tuple[Message, Frame]:
+        """Both without what spells out a thought that does not go out."""
+        if self._withheld is None:
+            return message, frame
+        kept = self._withheld.message(message, pieces)
+        return kept, frame if kept is message else Frame(framed(frame, kept.data), kept.data, frame.event)
 
     def _pipeline(self, part: Part) -> Pipeline | None:
         index = part.index

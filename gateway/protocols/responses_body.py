@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -37,6 +38,7 @@ from gateway.streams.jsonscan import DROP, Changes, Drop, edit, encode_string, i
 BROKEN: Final = "error"  # the exchange's word for an answer whose call never came right
 _STATUS: Final = {"completed": "stop", "cancelled": "abort", "failed": "error"}
 _CUT: Final = {"max_output_tokens": "length", "max_tokens": "length"}
+_RAW: Final = "output_messages"  # vLLM, with `enable_response_messages`: the output as the model wrote it
 _NO_CALL: Final = (REASONING, MESSAGE, CALL)
 SHOWN: Final = ("reasoning",)  # how a part says that it has reasoning, which has one name only
 Members = dict[str | int, "bytes | Drop | Changes"]
@@ -142,9 +144,17 @@ class PlainResponses(Framed):
         gone: Changes = {n: DROP for n, item in enumerate(_output(message)) if item.get("type") == REASONING}
         return _edited(message, {"output": gone})
 
-    def without_tokens(self, message: Message, places: Collection[int]) -> tuple[Message, Counter[str]]:
-        """The message itself: only tokens go out whose text does."""
-        return message, Counter()
+    def without_tokens(self, message: Message, places: Collection[int], *, whole: bool) -> tuple[Message, Counter[str]]:
+        """Without the raw messages of the whole answer. Beside text only tokens go out whose text does."""
+        response = message.value.get("response", message.value)
+        if not (whole and isinstance(response, dict) and response.get(_RAW)):
+            return message, Counter()
+        data = _edited(message, {_RAW: DROP})
+        return replace(message, data=data, value=parsed(data)[0]), Counter({_RAW: 1})
+
+    def spells(self, part: Part, text: str) -> bool:
+        """True: only tokens go out whose text does."""
+        return True
 
     def rewrite_body(
         self,
