@@ -62,7 +62,7 @@ class ResponseWriter:
         self._changed = hides
         self._told = Told(drops=drops)
         self._sent = SentItems()
-        self._tokens = Tokens()
+        self._tokens = Tokens(gaps=hides)
         self._kept: list[Message] = []
         self._raw: list[bytes] = []
 

@@ -17,11 +17,14 @@ WAITING: Final = 64 * 1024
 
 
 class Tokens:
-    """Tokens of text that has not gone out."""
+    """Tokens of text that has not gone out. `gaps`: nobody tells of text that does not go out, so that what stands
+    twice in what came may be of that.
+    """
 
-    __slots__ = ("_base", "_spans", "_text")
+    __slots__ = ("_base", "_gaps", "_spans", "_text")
 
-    def __init__(self) -> None:
+    def __init__(self, *, gaps: bool) -> None:
+        self._gaps = gaps
         self._text = ""
         self._base = 0  # the place of its first character in all the text
         self._spans: deque[tuple[int, int, bytes]] = deque()
@@ -42,6 +45,9 @@ class Tokens:
         """The tokens that spell parts of `text`, which goes out; those before it are forgotten."""
         found = self._text.find(text) if text and self._spans else -1
         if found < 0:
+            return []
+        if self._gaps and self._text.find(text, found + 1) >= 0:
+            self.forget()
             return []
         begin = self._base + found
         end = begin + len(text)

@@ -343,6 +343,30 @@ def test_encrypted_reasoning_stays_and_is_hidden_with_the_rest() -> None:
 # ---------------------------------------------------------------------- tokens
 
 
+def test_no_token_of_a_thought_stands_beside_the_same_text_of_the_answer() -> None:
+    def spelled(frames: list[bytes]) -> list[bytes]:
+        """The same with log probabilities that tell the tokens apart: 1 for the first, 2 for the next."""
+        number = 0
+        out = []
+        for frame in frames:
+            while b'"logprob":-0.5' in frame and b".delta" in frame:
+                number += 1
+                frame = frame.replace(b'"logprob":-0.5', b'"logprob":-%d' % number, 1)
+            out.append(frame)
+        return out
+
+    text = ["<think>", " 4", "2?", "</think>", " 4", "2", "."]
+    for size in (1, 3, 7):
+        joined = ["".join(text[at : at + size]) for at in range(0, len(text), size)]
+        frames = spelled(stream([("content", each) for each in joined], tokens=True))
+        raw = hermes(source="text", reasoning_field=ReasoningField.NONE)
+        answer = streamed(frames, raw).legal()
+        deltas = [event for event in answer.events if event["type"].endswith("output_text.delta")]
+        shown = [(token["token"], token["logprob"]) for event in deltas for token in event["logprobs"]]
+        assert answer.said[1] == " 42."
+        assert all(logprob < -2 for _, logprob in shown), shown
+
+
 def test_tokens_go_with_their_text() -> None:
     pieces = [("content", "<think>a b</think>c d"), ("content", " e")]
     answer = streamed(stream(pieces, tokens=True), HERMES).legal()

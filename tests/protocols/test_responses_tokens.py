@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from gateway.protocols.responses_tokens import WAITING, Tokens, spelt
 
 
-def fed(*words: str) -> Tokens:
+def fed(*words: str, gaps: bool = False) -> Tokens:
     """Text of these words, each with a token of its own."""
-    tokens = Tokens()
+    tokens = Tokens(gaps=gaps)
     for word in words:
         tokens.feed(word, [(word, word.encode())])
     return tokens
@@ -40,13 +40,22 @@ def test_text_that_never_came_has_no_tokens() -> None:
     tokens = fed("a", "b")
     assert (tokens.take("xyz"), tokens.take(""), tokens.take("b")) == ([], [], [b"b"])
     tokens.feed("c", [])
-    assert (tokens.take("c"), Tokens().take("a")) == ([], [])
+    assert (tokens.take("c"), fed().take("a")) == ([], [])
 
 
 def test_a_token_that_spells_nothing_of_the_text_is_left_out() -> None:
-    tokens = Tokens()
+    tokens = fed()
     tokens.feed("ab", [("", b"0"), ("<eos>", b"1"), ("a", b"2"), ("b", b"3")])
     assert tokens.take("ab") == [b"2", b"3"]
+
+
+def test_where_text_may_have_gone_unsaid_what_stands_twice_has_no_tokens() -> None:
+    tokens = fed("<think>", "4", "</think>", "4", "2", gaps=True)
+    assert tokens.take("4") == []
+    tokens.feed("3", [("3", b"3")])
+    assert tokens.take("3") == [b"3"]
+    assert fed("<think>", "4", "</think>", "4", "2", gaps=True).take("42") == [b"4", b"2"]
+    assert fed("4", "4").take("4") == [b"4"]
 
 
 def test_what_is_forgotten_is_gone() -> None:
