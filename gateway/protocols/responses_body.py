@@ -33,6 +33,7 @@ from gateway.protocols.protocol import (
 from gateway.protocols.responses_items import CALL, MESSAGE, inside, list_of, parts_of, texts_of
 from gateway.protocols.responses_output import is_commentary, rewritten
 from gateway.protocols.responses_request import responses_facts, shape_history
+from gateway.protocols.responses_tokens import only_own
 from gateway.streams.jsonscan import DROP, Changes, Drop, edit, encode_string, items
 
 BROKEN: Final = "error"  # the exchange's word for an answer whose call never came right
@@ -145,12 +146,22 @@ class PlainResponses(Framed):
         return _edited(message, {"output": gone})
 
     def without_tokens(self, message: Message, places: Collection[int], *, whole: bool) -> tuple[Message, Counter[str]]:
-        """Without the raw messages of the whole answer. Beside text only tokens go out whose text does."""
-        response = message.value.get("response", message.value)
-        if not (whole and isinstance(response, dict) and response.get(_RAW)):
+        """Without the raw messages of the whole answer, and without its other tokens beside a whole text.
+
+        vLLM puts those of all its output there, in plain bodies and in what ends a stream. Beside a piece of text only
+        tokens go out whose text does.
+        """
+        if not whole:
             return message, Counter()
-        data = _edited(message, {_RAW: DROP})
-        return replace(message, data=data, value=parsed(data)[0]), Counter({_RAW: 1})
+        out: Counter[str] = Counter()
+        data, response = message.data, message.value.get("response", message.value)
+        if changes := only_own(message.value, data):
+            data = edit(data, changes)
+            out["logprobs"] += 1
+        if isinstance(response, dict) and response.get(_RAW):
+            data = edit(data, {"response": {_RAW: DROP}} if _root(message) else {_RAW: DROP})
+            out[_RAW] += 1
+        return (replace(message, data=data, value=parsed(data)[0]), out) if out else (message, out)
 
     def spells(self, part: Part, text: str) -> bool:
         """True: only tokens go out whose text does."""

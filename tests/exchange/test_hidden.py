@@ -148,3 +148,27 @@ def test_the_output_as_the_model_wrote_it_is_hidden_in_responses() -> None:  # `
     assert (live.said, b"secret" in live.body, b"666" in live.body) == (("", "c", []), False, False)
     only = responses.streamed([responses.event(last)], HIDDEN)
     assert (only.response["output"][0]["type"], b"secret" in only.body) == ("message", False)
+
+
+def test_the_tokens_of_all_the_output_beside_a_text_of_responses_spell_no_thought() -> None:
+    """vLLM puts the log probabilities of the whole output there (its `_create_response_logprobs`)."""
+    rows = [{"token": token, "logprob": -0.5, "top_logprobs": []} for token in ("secret", "</think>", "c")]
+    pieces = [("reasoning", "t"), ("content", "c")]
+    whole = json.loads(responses.body(pieces))
+    whole["output"][1]["content"][0]["logprobs"] = rows
+    answer = responses.plain(json.dumps(whole).encode(), HIDDEN)
+    [message] = answer.response["output"]
+    assert message["content"][0]["logprobs"] == rows[2:]
+    frames = []
+    for frame in responses.stream(pieces):
+        value = json.loads(frame.partition(b"data: ")[2])
+        holders = [*value.get("response", {}).get("output", ()), value.get("item", {})]
+        parts = [value.get("part", {}), *(part for item in holders for part in item.get("content") or ())]
+        for said in (*parts, value):
+            if said.get("text") == "c" or said.get("delta") == "c":
+                said["logprobs"] = rows
+        frames.append(responses.event(value))
+    assert b"".join(frames).count(b"secret") == 5
+    live = responses.streamed(frames, HIDDEN).legal()
+    assert (live.said, b"secret" in live.body) == (("", "c", []), False)
+    assert live.response["output"][0]["content"][0]["logprobs"] == rows[2:]

@@ -169,6 +169,17 @@ def test_the_output_as_the_model_wrote_it_shows_its_thought() -> None:  # vLLM, 
         assert R.without_tokens(message, [], whole=False) == (message, {})
 
 
+def test_beside_a_whole_text_only_its_own_tokens_are_left() -> None:
+    whole = json.loads(body([("reasoning", "t"), ("content", "b")], tokens=True))
+    part = whole["output"][1]["content"][0]
+    part["logprobs"] = [{"token": "secret"}, *part["logprobs"]]
+    kept, taken = R.without_tokens(R.decode_body(json.dumps(whole).encode()), [0], whole=True)
+    assert (kept.value, taken) == (
+        json.loads(body([("reasoning", "t"), ("content", "b")], tokens=True)),
+        {"logprobs": 1},
+    )
+
+
 def test_the_only_event_of_a_stream_changes_as_a_body_does() -> None:
     whole = json.loads(body([("reasoning", "a"), ("content", "b"), ("call", ("c1", "f", ["{"]))]))
     event = json.dumps({"type": "response.completed", "response": whole}).encode()

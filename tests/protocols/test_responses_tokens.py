@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.protocols.responses_tokens import WAITING, Tokens, spelt
+from gateway.protocols.responses_tokens import WAITING, Tokens, only_own, own_tokens, spelt
 
 
 def fed(*words: str, gaps: bool = False) -> Tokens:
@@ -85,3 +85,47 @@ def test_members_of_another_shape_are_no_tokens(value: dict[str, Any]) -> None:
 def test_tokens_keep_their_bytes() -> None:
     data = b'{"logprobs":[{"token":"a", "logprob":-1.10},{"token":"b"}]}'
     assert spelt(json.loads(data), data) == [("a", b'{"token":"a", "logprob":-1.10}'), ("b", b'{"token":"b"}')]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "own"),
+    [
+        ("42", ["4", "2"], ["4", "2"]),
+        ("42", ["4", " 2", "</think>", "4", "2", "<end>"], ["4", "2"]),
+        ("42", ["42", "</think>", "42"], ["42"]),  # the last ones: a thought stands before its answer
+        ("42", ["</think>4", "2"], []),
+        ("42", ["4", "2<end>"], []),
+        ("42", ["token_id:5", "token_id:6"], []),
+        ("", ["a"], []),
+        ("42", ["", "42", ""], ["42"]),
+    ],
+)
+def test_of_the_tokens_of_a_whole_output_those_are_a_texts_that_spell_it(
+    text: str, words: list[str], own: list[str]
+) -> None:
+    assert own_tokens(text, [(word, word.encode()) for word in words]) == [word.encode() for word in own]
+
+
+def part(text: str, *words: str) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "logprobs": [{"token": word} for word in words]}
+
+
+FOREIGN, OWN = part("c", "r", "c"), {"logprobs": b'[{"token":"c"}]'}
+
+
+@pytest.mark.parametrize(
+    ("value", "changes"),
+    [
+        (FOREIGN, OWN),
+        (part("c", "c"), {}),
+        ({"text": "c", "logprobs": [7]}, {"logprobs": b"[]"}),
+        ({"text": "c", "logprobs": None, "part": None, "content": "c"}, {}),
+        ({"text": {"format": {}}, "logprobs": [7], "content": [7]}, {}),  # the request's, told again in a response
+        ({"part": FOREIGN}, {"part": OWN}),
+        ({"item": {"content": [part("c", "c"), FOREIGN]}}, {"item": {"content": {1: OWN}}}),
+        ({"output": [{"content": None}, {"content": [FOREIGN]}]}, {"output": {1: {"content": {0: OWN}}}}),
+        ({"response": {"output": [{"content": [FOREIGN]}]}}, {"response": {"output": {0: {"content": {0: OWN}}}}}),
+    ],
+)
+def test_every_whole_text_of_a_message_has_its_own_tokens_only(value: dict[str, Any], changes: dict[str, Any]) -> None:
+    assert only_own(value, json.dumps(value, separators=(",", ":")).encode()) == changes
