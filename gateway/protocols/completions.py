@@ -193,7 +193,7 @@ def _tokens(message: Message, part: Part) -> list[Token]:
         return cut(part.content, None)
     logprobs = part.fields.get("logprobs")
     logprobs = logprobs if isinstance(logprobs, dict) else {}
-    offsets = logprobs.get("text_offset") or []
+    offsets = _list(logprobs.get("text_offset"))
     if all(type(offset) is int and offset >= 0 for offset in offsets):
         counts.pop(_OFFSETS, None)  # they are counted anew
     else:
@@ -204,8 +204,13 @@ def _tokens(message: Message, part: Part) -> list[Token]:
 
 def _spelled(logprobs: Mapping[str, Any]) -> Sequence[object]:
     """How the tokens are written: OpenAI's form, or the chat form (llama.cpp)."""
-    rows = logprobs.get("content") or ()
-    return logprobs.get("tokens") or [row.get("token") if isinstance(row, dict) else None for row in rows]
+    rows = _list(logprobs.get("content"))
+    return _list(logprobs.get("tokens")) or [row.get("token") if isinstance(row, dict) else None for row in rows]
+
+
+def _list(value: object) -> list[Any]:
+    """An array; what is none has nothing in it."""
+    return value if isinstance(value, list) else []
 
 
 # ---------------------------------------------------------------------- bytes

@@ -288,6 +288,12 @@ def test_log_probabilities_of_an_unknown_form_stay() -> None:
     assert Stream().send(data, [(2, True)], changed=False) == [data]
 
 
+@pytest.mark.parametrize("name", [b"tokens", b"text_offset", b"content"])
+def test_an_array_that_is_none_stays_too(name: bytes) -> None:
+    data = event(b'"Hi"', choice=b'"logprobs":{"%b":7},"token_ids":[1]' % name)
+    assert Stream().send(data, [(2, True)], changed=False) == [data]
+
+
 def test_where_halves_of_characters_come_every_array_goes() -> None:
     data = event(b'"\\ud83d"', choice=b'"token_ids":[1]')
     [sent] = Stream().send(data, [(1, True)], (CONTENT, "\ud83d"))
