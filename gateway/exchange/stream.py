@@ -11,7 +11,7 @@ from typing import Final
 from gateway.errors import EngineFault, EngineTruncated, IntegrityError
 from gateway.events import REASONING
 from gateway.exchange.calls import STOP
-from gateway.exchange.framing import framed
+from gateway.exchange.framing import BOM, framed
 from gateway.exchange.reading import ExchangeReading, came, reason_of
 from gateway.exchange.stream_calls import Asked, StreamCalls
 from gateway.exchange.structured import StructuredFrames
@@ -98,10 +98,12 @@ class StreamInspection:
         return out + rest, False
 
     def broken(self, error: IntegrityError) -> tuple[bytes, bool]:
-        """The upstream broke off: what is held goes out, then the error (contract rule 6)."""
+        """The upstream broke off: what is held goes out, then the error (contract rule 6); none behind the end."""
         out = self._unfinished()
         if self._cut:
             return out, False
+        if self._done or self._error_seen:
+            return out + self._release(), False
         gap = b"\n\n" if self.failed_open or self._strange else b""  # what was relayed may end anywhere
         return out + self._release() + gap + self._protocol.error_event(error), False
 
@@ -122,7 +124,7 @@ class StreamInspection:
     def _frame(self, frame: Frame) -> bytes:
         data = frame.data
         if data is None:
-            known = frame.raw.startswith(_NO_DATA)
+            known = frame.raw.removeprefix(BOM).startswith(_NO_DATA)
             return frame.raw if known else self._unread(NotThisProtocol("no event"), frame.raw)
         if data == self._protocol.done:
             return self._terminal() + frame.raw
@@ -200,7 +202,7 @@ class StreamInspection:
         An event that only lacks its blank line is read. Half an event is none (WHATWG HTML 9.2.6) and is left out, so
         that an error can follow. Anything else goes on as it came.
         """
-        pending = self._sse.pending
+        pending = self._sse.pending.removeprefix(BOM)
         self._ending = True
         if not pending:
             return b""

@@ -90,7 +90,8 @@ class Responses(PlainResponses):
         """The next event, asked for once. Raises NotThisProtocol."""
         value, odd = parsed_object(data, what="response")
         kind = value.get("type")
-        message = Message(data, value, [], bool(value.get("error")) or kind == "error", odd)
+        line = data.replace(b"\n", b" ")  # events of several lines are parted by them, and a string has none
+        message = Message(line, value, [], bool(value.get("error")) or kind == "error", odd)
         if not isinstance(kind, str) and not message.error:
             raise NotThisProtocol("no response event")
         try:

@@ -452,6 +452,13 @@ def test_a_done_without_a_terminal_event_gets_one_in_full() -> None:
     assert streamed(behind, HERMES).body == b"".join(behind)
 
 
+@pytest.mark.parametrize("rules", [RAW, HIDDEN], ids=["leak", "hidden"])
+def test_an_event_of_several_lines_is_one_event_when_it_is_written_again(rules: Any) -> None:
+    frames = stream([("content", "<think>a</think>b")])
+    spread = [frame.replace(b'{"type"', b'{\ndata: "type"') for frame in frames]
+    assert streamed(spread, rules).legal().events == streamed(frames, rules).events
+
+
 def test_what_is_no_event_of_responses_goes_on_as_it_came() -> None:
     for strange in (b"data: 7\n\n", b'data: {"choices":[]}\n\n', b'data: {"type":"response.output_text.delta"}\n\n'):
         frames = stream(CLEAN["answer"])
