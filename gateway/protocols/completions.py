@@ -7,6 +7,7 @@ what stands beside the text stays in step with it. Never judges text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from gateway.events import CONTENT, REASONING
@@ -133,7 +134,7 @@ class Completions(ChoiceFrames, RawText):
     ) -> bytes:
         """The plain body that says `pieces` in stead of the parts' own text."""
         whole = Completions()
-        whole.placed(message, {})
+        whole.placed(replace(message, parts=[replace(part, index=part.place) for part in message.parts]), {})
         changes = {
             self.path(message, part): whole._members(part, pieces[part.place], names)
             for part in message.parts

@@ -36,7 +36,7 @@ from gateway.protocols.responses_body import (
     output_part,
     word,
 )
-from gateway.protocols.responses_items import CALL, DELTAS, OUTPUT, SUMMARY, parts_of, told
+from gateway.protocols.responses_items import CALL, DELTAS, OUTPUT, SUMMARY, check_item
 from gateway.protocols.responses_output import is_commentary
 from gateway.protocols.responses_stream import ResponseWriter
 from gateway.protocols.responses_told import ADDED, ARGUMENTS, DONE, ENDED, FAILED, TEXTUAL
@@ -279,8 +279,7 @@ def _check(value: Mapping[str, Any]) -> None:
             raise TypeError(f"{name} that is none")
     response = value.get("response") or {}
     for item in [*(response.get("output") or ()), *([value["item"]] if "item" in value else ())]:
-        told(item)
-        parts_of(item, SUMMARY.holder)
+        check_item(item)
 
 
 def _index(value: Mapping[str, Any]) -> int:

@@ -30,7 +30,7 @@ from gateway.protocols.protocol import (
     RequestFacts,
     Said,
 )
-from gateway.protocols.responses_items import CALL, MESSAGE, inside, list_of, parts_of, texts_of
+from gateway.protocols.responses_items import CALL, MESSAGE, check_item, inside, list_of, parts_of, texts_of
 from gateway.protocols.responses_output import is_commentary, rewritten
 from gateway.protocols.responses_request import responses_facts, shape_history
 from gateway.protocols.responses_tokens import only_own
@@ -105,12 +105,14 @@ class PlainResponses(Framed):
         if value.get("object") != "response" and not isinstance(output, list):
             raise NotThisProtocol("no response")
         listed = output or []
-        if not all(isinstance(item, dict) for item in listed):
+        if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed):
             raise NotThisProtocol("no response")
         if self.drops and any(map(is_commentary, listed)):
             gone: Changes = {place: DROP for place, item in enumerate(listed) if is_commentary(item)}
             return self.decode_body(edit(body, {"output": gone}))
         try:
+            for item in listed:
+                check_item(item)
             part = output_part(listed, value)
         except (AttributeError, KeyError, TypeError) as error:
             raise NotThisProtocol("no response") from error

@@ -310,6 +310,18 @@ def rewritten(body: bytes, fates: Sequence[Fate], *said: Said, finishes: dict[in
     return protocol.rewrite_body(message, {0: said} if said else {}, BOTH, finishes or {})
 
 
+@pytest.mark.parametrize("index", [b"[]", b"0", b"null"])
+def test_the_choices_of_a_plain_body_are_told_apart_by_their_place(index: bytes) -> None:
+    one = b'{"index":%b,"text":"<think>hm</think>Hi","logprobs":null,"token_ids":[1]}' % index
+    message = Completions().decode_body(b'{"choices":[%b,%b]}' % (one, one))
+    for part in message.parts:
+        part.fates = [(17, False), (2, True)]
+    said: list[Said] = [(REASONING, "hm"), (CONTENT, "Hi")]
+    first, second = json.loads(Completions().rewrite_body(message, {0: said, 1: said}, BOTH))["choices"]
+    assert first == second
+    assert (first["text"], first["token_ids"]) == ("Hi", [1])
+
+
 def test_a_plain_body_is_spliced() -> None:
     body = event(b'"<think>hm</think>Hi"', choice=arrays(THINK, HM, END, HI))
     sent = rewritten(body, [(17, False), (2, True)], (REASONING, "hm"), (CONTENT, "Hi"))

@@ -70,7 +70,9 @@ def test_a_failed_body_is_an_error_of_the_engine() -> None:
         b'{"choices":[]}',
         b'{"object":"response","output":[7]}',
         b'{"output":[{"type":"message","content":[{"type":"output_text"}]}]}',
+        b'{"object":"response","output":1.5}',
         b'{"output":[{"type":"reasoning","content":7}]}',
+        b'{"output":[{"type":"message","content":["a"]}]}',
         b'{"output":[{"type":"reasoning","content":[{"text":"a"}]}],"incomplete_details":7,"status":"incomplete"}',
     ],
 )
