@@ -248,9 +248,11 @@ def test_a_call_left_as_text_becomes_an_item(rules: Any, size: int) -> None:
 
 @pytest.mark.parametrize("text", [MARKUP, f"{MARKUP}\nDone."])
 @pytest.mark.parametrize("size", [3, 1000])
-def test_the_engines_call_behind_a_rescued_one_keeps_its_arguments(text: str, size: int) -> None:
+@pytest.mark.parametrize("bare", [False, True])
+def test_the_engines_call_behind_a_rescued_one_keeps_its_arguments(text: str, size: int, bare: bool) -> None:
     own = [("call", ("c1", "f", ['{"city": ', '"Bergen"}']))]
-    answer = streamed(stream([*chars("content", text, size), *own]), RAW, request=TOOLS).legal()
+    answer = streamed(stream([*chars("content", text, size), *own], bare=bare), RAW, request=TOOLS)
+    assert bare or answer.legal()
     assert answer.said[2] == [("f", OSLO), ("f", '{"city": "Bergen"}')]
     whole = plain(body([("content", text), *own]), RAW, request=TOOLS)  # ours stand behind the engine's own
     assert (whole.said[1], sorted(whole.said[2])) == (answer.said[1], sorted(answer.said[2]))
