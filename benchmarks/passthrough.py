@@ -1,6 +1,6 @@
 """The peer that bounds us: the least an aiohttp proxy can do. Reads what there is, writes it, looks at nothing.
 
-    python -m benchmarks.passthrough PORT UPSTREAM
+python -m benchmarks.passthrough PORT UPSTREAM
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@ from typing import Final
 
 from gateway.streams.sse import Frame
 
-_BOM: Final = b"\xef\xbb\xbf"
-_DATA: Final = (b"data", _BOM + b"data")
+BOM: Final = b"\xef\xbb\xbf"
+"""What a stream may begin with: it is no part of the first field's name."""
+_DATA: Final = (b"data", BOM + b"data")
 
 
 def framed(frame: Frame, data: bytes) -> bytes:

@@ -66,7 +66,8 @@ class ExchangeReading:
 
     `names`: the reasoning fields to write, None: as the engine names them. `engine_names`: those of the route's engine,
     for an answer that shows none. `observe`: the engine's own bytes go out. `hidden`: no reasoning goes out, whatever
-    happens. `secret`: some thought does not go out, so that what spells it out a second time must not either.
+    happens. `unsent`: the client asked the engine for none. `secret`: some thought does not go out, so that what spells
+    it out a second time must not either.
     `wants_usage`: the client asked a stream for its usage. `calls`: what is done with the engine's own tool calls.
     `adds_no_thought`: as `RequestFacts`, where the engine splits; a route's raw text is split on every endpoint alike
     (contract rule 1). `splits`: raw text is split; on a raw-text route that leaves it, what comes is
@@ -86,8 +87,7 @@ class ExchangeReading:
         asking: Asking = NOTHING,
     ) -> None:
         self.protocol = protocol.without_commentary() if policy.phase_commentary == "drop" else protocol
-        self.limits = rules.limits
-        self._profile = policy.profile
+        self.limits, self._profile = rules.limits, policy.profile
         raw_text = isinstance(protocol, RawText)
         # Of a request that hides the reasoning the tokens are asked for all the same: it is ours to hide then.
         hidden = policy.reasoning_field is ReasoningField.NONE or (bool(asking.tokens) and facts.hides_reasoning)
@@ -112,7 +112,8 @@ class ExchangeReading:
         self.adds_no_thought = facts.adds_no_thought and not self.observe and not self._setting.raw
         prompts = Prompts(facts, self._setting, rules.dialect, asks=rules.starts_in == "auto")
         self._prompts = prompts if raw_text else None
-        self.secret = self.hidden or (self._setting.unsent and not self.observe)
+        self.unsent = self._setting.unsent
+        self.secret = self.hidden or (self.unsent and not self.observe)
         self.calls = self._calls(None if raw_text else facts.tools)
         self._lint(facts)
 
@@ -158,16 +159,6 @@ class ExchangeReading:
             "stop_string": part.finish == "stop" and by_string,
             "looped": part.finish == _LOOPED,
         }
-
-    def withholds(self, part: Part, pieces: list[Said] | None) -> bool:
-        """True where the tokens beside a part may spell out a thought that its `pieces` (None: as it came) do not show.
-
-        Asked where something is `secret`. Tokens without text of their own may be anything.
-        """
-        shown = part.content if pieces is None else content_of(pieces)
-        if not self.hidden:
-            return shown != part.content
-        return bool(part.reasoning) or shown != part.content or not (shown or part.tools or part.finish)
 
     def without_thought(self, pieces: Iterable[Said]) -> list[Said]:
         """The pieces without reasoning, which is counted as suppressed."""

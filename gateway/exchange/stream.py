@@ -11,10 +11,11 @@ from typing import Final
 from gateway.errors import EngineFault, EngineTruncated, IntegrityError
 from gateway.events import REASONING
 from gateway.exchange.calls import STOP
-from gateway.exchange.framing import framed
+from gateway.exchange.framing import BOM, framed
 from gateway.exchange.reading import ExchangeReading, came, reason_of
 from gateway.exchange.stream_calls import Asked, StreamCalls
 from gateway.exchange.structured import StructuredFrames
+from gateway.exchange.withheld import Withheld
 from gateway.findings import Finding
 from gateway.integrity.outlet import Piece
 from gateway.integrity.pipeline import Pipeline
@@ -49,6 +50,7 @@ class StreamInspection:
         if self._codec:
             self._structured = StructuredFrames(self._codec, self._queue, report=reading.report if report else None)
         self._waiting = self._queue.held
+        self._withheld = Withheld(reading, self._protocol) if reading.secret else None
         self._open: set[int] = set()  # choices that have begun and not finished
         self.like: Message | None = None
         self._names = reading.names if reading.names is not None else reading.engine_names
@@ -96,10 +98,12 @@ class StreamInspection:
         return out + rest, False
 
     def broken(self, error: IntegrityError) -> tuple[bytes, bool]:
-        """The upstream broke off: what is held goes out, then the error (contract rule 6)."""
+        """The upstream broke off: what is held goes out, then the error (contract rule 6); none behind the end."""
         out = self._unfinished()
         if self._cut:
             return out, False
+        if self._done or self._error_seen:
+            return out + self._release(), False
         gap = b"\n\n" if self.failed_open or self._strange else b""  # what was relayed may end anywhere
         return out + self._release() + gap + self._protocol.error_event(error), False
 
@@ -120,7 +124,7 @@ class StreamInspection:
     def _frame(self, frame: Frame) -> bytes:
         data = frame.data
         if data is None:
-            known = frame.raw.startswith(_NO_DATA)
+            known = frame.raw.removeprefix(BOM).startswith(_NO_DATA)
             return frame.raw if known else self._unread(NotThisProtocol("no event"), frame.raw)
         if data == self._protocol.done:
             return self._terminal() + frame.raw
@@ -135,6 +139,7 @@ class StreamInspection:
             held = self._release()
         self._done = self._done or message.terminal
         if not message.parts:
+            message, frame = self._withheld_in(message, frame, {})
             self._usage_owed = self._usage_owed and not self._protocol.has_usage(message)
             before = self._terminal() if message.terminal else b""
             if self._structured:
@@ -145,8 +150,7 @@ class StreamInspection:
             self._calls.past(message)
         pieces = self._read(message)
         asked = self._calls.asked
-        if self._reading.secret:
-            message = self._without_tokens(message, pieces)
+        message, frame = self._withheld_in(message, frame, pieces)
         if self._structured:
             self._calls.asked = None
             return held + self._structured.send(message, frame, pieces, asked or _NOTHING_ASKED, self._names)
@@ -198,7 +202,7 @@ class StreamInspection:
         An event that only lacks its blank line is read. Half an event is none (WHATWG HTML 9.2.6) and is left out, so
         that an error can follow. Anything else goes on as it came.
         """
-        pending = self._sse.pending
+        pending = self._sse.pending.removeprefix(BOM)
         self._ending = True
         if not pending:
             return b""
@@ -282,13 +286,12 @@ class StreamInspection:
         kept = came(part.reasoning, part.content) if pieces is None else pieces
         return [piece for piece in kept if piece[0] != REASONING]
 
-    def _without_tokens(self, message: Message, pieces: dict[int, list[Said]]) -> Message:
-        """The message without what spells out a thought that does not go out."""
-        withholds = self._reading.withholds
-        places = [part.place for part in message.parts if withholds(part, pieces.get(part.place))]
-        message, taken = self._protocol.without_tokens(message, places)
-        self._tally.withheld.update(taken)
-        return message
+    def _withheld_in(self, message: Message, frame: Frame, pieces: dict[int, list[Said]]) -> tuple[Message, Frame]:
+        """Both without what spells out a thought that does not go out."""
+        if self._withheld is None:
+            return message, frame
+        kept = self._withheld.message(message, pieces)
+        return kept, frame if kept is message else Frame(framed(frame, kept.data), kept.data, frame.event)
 
     def _pipeline(self, part: Part) -> Pipeline | None:
         index = part.index

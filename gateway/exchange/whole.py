@@ -9,6 +9,7 @@ from gateway.errors import IntegrityError
 from gateway.events import REASONING
 from gateway.exchange.calls import ChoiceCalls
 from gateway.exchange.reading import ExchangeReading, came, content_of, reason_of
+from gateway.exchange.withheld import Withheld
 from gateway.integrity.outlet import Piece
 from gateway.integrity.pipeline import Pipeline
 from gateway.integrity.raw import RawPipeline
@@ -65,9 +66,7 @@ def _inspect(reading: ExchangeReading, message: Message, *, missing: Collection[
     if len(message.parts) > reading.limits.choices:
         reading.tally.uninspected["choice_index"] += 1
     if reading.secret:
-        withheld = [part.place for part in message.parts if reading.withholds(part, changes.said.get(part.place))]
-        message, taken = reading.protocol.without_tokens(message, withheld)
-        reading.tally.withheld.update(taken)
+        message = Withheld(reading, reading.protocol).message(message, changes.said)
     body = message.data if reading.observe else _written(reading, message, changes)
     return reading.protocol.add_report(body, reading.report()) if report else body
 

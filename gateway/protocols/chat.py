@@ -14,7 +14,7 @@ from gateway.events import REASONING
 from gateway.protocols.chat_calls import call_changes, call_deltas, fragments, listed
 from gateway.protocols.chat_history import shape_history
 from gateway.protocols.chat_request import chat_facts
-from gateway.protocols.frames import ChoiceFrames, head, parsed, top_says
+from gateway.protocols.frames import ChoiceFrames, head, parsed, top_says, whole_ids
 from gateway.protocols.protocol import (
     NOTHING,
     UNSAID,
@@ -35,7 +35,8 @@ REASONING_FIELDS: Final = ("reasoning", "reasoning_content")  # vLLM >= 0.16; vL
 _TEXT_FIELDS: Final = (*REASONING_FIELDS, "content")
 _BARE: Final = re.compile(rb'"delta":\{"[a-z_]+":"[^"\\]*+(?:\\.[^"\\]*+)*+"\}')  # one string, no white space
 _ONLY_TEXT: Final = frozenset(_TEXT_FIELDS)
-_TOKENS: Final = ("logprobs", "token_ids")  # members of a choice that spell its text out a second time
+# Members of a choice that spell its text out a second time: of both engines, and SGLang's three (sglang.md 3.1).
+_TOKENS: Final = ("logprobs", "token_ids", "response_token_ids", "meta_info", "hidden_states")
 _OTHER_TEXT: Final = ("delta", "message", "text")  # where a choice of another shape has its text
 _NO_PAYLOAD: Final = ("index", "delta")  # members of a choice that say nothing by themselves
 _OBJECT: Final = b'"object":"chat.completion.chunk"'
@@ -104,14 +105,26 @@ class Chat(ChoiceFrames, Unframed):
         """The reasoning fields that the engine wrote in a part, with text or without."""
         return tuple(name for name in REASONING_FIELDS if name in part.fields)
 
-    def without_tokens(self, message: Message, places: Collection[int]) -> tuple[Message, Counter[str]]:
-        """The message without the members that show a choice's tokens, at these places, and what was taken out."""
+    def without_tokens(self, message: Message, places: Collection[int], *, whole: bool) -> tuple[Message, Counter[str]]:
+        """The message without the members that show a choice's tokens, at these places, and what was taken out.
+
+        `whole`: also without those that show the tokens of the whole answer.
+        """
         taken = {place: [n for n in _TOKENS if message.parts[place].choice.get(n) is not None] for place in places}
         out = Counter(name for names in taken.values() for name in names)
-        if not out:
-            return message, out
         choices: dict[str | int, Changes] = {place: dict.fromkeys(names, DROP) for place, names in taken.items()}
-        return self._decode(edit(message.data, {"choices": choices}), _holder(message)), out
+        changes: dict[str | int, Drop | Changes] = {"choices": choices} if out else {}
+        if whole and (ids := whole_ids(message)):
+            changes |= ids
+            out["sglext"] += 1
+        return (self._decode(edit(message.data, changes), _holder(message)), out) if out else (message, out)
+
+    def spells(self, part: Part, text: str) -> bool:
+        """True where the log probabilities beside a part are known to begin as `text` does."""
+        logprobs = part.choice.get("logprobs")
+        rows = logprobs.get("content") if isinstance(logprobs, dict) else None
+        tokens = [row.get("token") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+        return "".join([token for token in tokens if isinstance(token, str)]).startswith(text)
 
     def rewrite(
         self,

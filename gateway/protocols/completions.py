@@ -7,6 +7,7 @@ what stands beside the text stays in step with it. Never judges text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from gateway.events import CONTENT, REASONING
@@ -133,7 +134,7 @@ class Completions(ChoiceFrames, RawText):
     ) -> bytes:
         """The plain body that says `pieces` in stead of the parts' own text."""
         whole = Completions()
-        whole.placed(message, {})
+        whole.placed(replace(message, parts=[replace(part, index=part.place) for part in message.parts]), {})
         changes = {
             self.path(message, part): whole._members(part, pieces[part.place], names)
             for part in message.parts
@@ -193,7 +194,7 @@ def _tokens(message: Message, part: Part) -> list[Token]:
         return cut(part.content, None)
     logprobs = part.fields.get("logprobs")
     logprobs = logprobs if isinstance(logprobs, dict) else {}
-    offsets = logprobs.get("text_offset") or []
+    offsets = _list(logprobs.get("text_offset"))
     if all(type(offset) is int and offset >= 0 for offset in offsets):
         counts.pop(_OFFSETS, None)  # they are counted anew
     else:
@@ -204,8 +205,13 @@ def _tokens(message: Message, part: Part) -> list[Token]:
 
 def _spelled(logprobs: Mapping[str, Any]) -> Sequence[object]:
     """How the tokens are written: OpenAI's form, or the chat form (llama.cpp)."""
-    rows = logprobs.get("content") or ()
-    return logprobs.get("tokens") or [row.get("token") if isinstance(row, dict) else None for row in rows]
+    rows = _list(logprobs.get("content"))
+    return _list(logprobs.get("tokens")) or [row.get("token") if isinstance(row, dict) else None for row in rows]
+
+
+def _list(value: object) -> list[Any]:
+    """An array; what is none has nothing in it."""
+    return value if isinstance(value, list) else []
 
 
 # ---------------------------------------------------------------------- bytes

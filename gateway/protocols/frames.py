@@ -13,7 +13,7 @@ import orjson
 from gateway.errors import IntegrityError
 from gateway.protocols.protocol import Message, NotThisProtocol
 from gateway.streams import sse
-from gateway.streams.jsonscan import edit, loads, member
+from gateway.streams.jsonscan import DROP, Changes, edit, loads, member
 
 _REPEATED: Final = ("id", "created", "model")  # members of every chunk, the same in all
 _SILENT: Final = (*_REPEATED, "object", "choices", "system_fingerprint", "service_tier")  # say nothing by themselves
@@ -54,6 +54,12 @@ def error_kind(error: IntegrityError) -> str:
 def top_says(value: Mapping[str, Any]) -> bool:
     """True when a chunk says anything beside its choices: usage, prompt token ids, or what nobody knows yet."""
     return any(field is not None for name, field in value.items() if name not in _SILENT)
+
+
+def whole_ids(message: Message) -> dict[str | int, Changes]:
+    """The change that takes out the ids of a whole answer; none where it has none (SGLang; reference/sglang.md 3.1)."""
+    told = message.value.get("sglext")
+    return {"sglext": {"output_ids": DROP}} if isinstance(told, dict) and told.get("output_ids") is not None else {}
 
 
 def head(like: Message | None, kind: bytes) -> bytes:

@@ -133,9 +133,13 @@ class PlainMessages(Framed):
         """None: thought has no name but that of its block."""
         return ()
 
-    def without_tokens(self, message: Message, places: Collection[int]) -> tuple[Message, Counter[str]]:
+    def without_tokens(self, message: Message, places: Collection[int], *, whole: bool) -> tuple[Message, Counter[str]]:
         """The message as it is: no member spells its text out a second time."""
         return message, Counter()
+
+    def spells(self, part: Part, text: str) -> bool:
+        """True: there are no tokens."""
+        return True
 
     # ------------------------------------------------------------------ a plain body, changed
 

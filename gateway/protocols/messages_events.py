@@ -30,16 +30,23 @@ def event_part(kind: str, value: dict[str, Any]) -> Part | None:
     if kind == START:
         block = value["content_block"]
         if block["type"] == TOOL_USE:
-            return part_of(block, tools=True, choice=value)
+            return _call_part(block, value)
         return _text_part(block, block["type"], value)
     if kind == DELTA:
         delta = value["delta"]
         if delta["type"] == "input_json_delta":
-            return part_of(delta, tools=True, choice=value)
+            return _call_part(delta, value)
         return _text_part(delta, TEXTS.get(delta["type"], ""), value)
     if kind == "message_delta" and value["delta"].get("stop_reason"):
         return part_of(value["delta"], choice=value)
     return None
+
+
+def _call_part(fields: dict[str, Any], value: dict[str, Any]) -> Part:
+    """Some of a call. Raises TypeError where it cannot be told of which call, or what."""
+    if type(value.get("index")) is not int or not isinstance(fields.get("partial_json", ""), str):
+        raise TypeError("a call that is none")
+    return part_of(fields, tools=True, choice=value)
 
 
 def _text_part(fields: dict[str, Any], kind: str, value: dict[str, Any]) -> Part | None:

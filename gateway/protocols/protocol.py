@@ -242,8 +242,14 @@ class WireProtocol(Interface):
     def names_shown(self, part: Part) -> tuple[str, ...]:
         """The reasoning fields that the engine wrote in a part, with text or without."""
 
-    def without_tokens(self, message: Message, places: Collection[int]) -> tuple[Message, Counter[str]]:
-        """The message without the members that show a choice's tokens, at these places, and what was taken out."""
+    def without_tokens(self, message: Message, places: Collection[int], *, whole: bool) -> tuple[Message, Counter[str]]:
+        """The message without the members that show a choice's tokens, at these places, and what was taken out.
+
+        `whole`: also without those that show the tokens of the whole answer.
+        """
+
+    def spells(self, part: Part, text: str) -> bool:
+        """True where the tokens beside a part are known to begin as `text` does."""
 
     def rewrite(
         self,

@@ -9,9 +9,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final, Self
 
 from gateway.events import CONTENT, REASONING
+from gateway.protocols.frames import parsed, whole_ids
 from gateway.protocols.protocol import (
     UNSAID,
     CallChanges,
@@ -74,9 +76,16 @@ class RawText(Unframed, ABC):
         """None."""
         return []
 
-    def without_tokens(self, message: Message, places: Collection[int]) -> tuple[Message, Counter[str]]:
-        """Nothing more: what stands beside a thought has gone with it."""
-        return message, Counter()
+    def without_tokens(self, message: Message, places: Collection[int], *, whole: bool) -> tuple[Message, Counter[str]]:
+        """Without what shows the tokens of the whole answer; what stands beside a thought has gone with it."""
+        if not (whole and (ids := whole_ids(message))):
+            return message, Counter()
+        data = edit(message.data, ids)
+        return replace(message, data=data, value=parsed(data)[0]), Counter(sglext=1)
+
+    def spells(self, part: Part, text: str) -> bool:
+        """True: what stands beside a thought has gone with it."""
+        return True
 
     # ------------------------------------------------------------------ the reasoning's names
 

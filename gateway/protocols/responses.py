@@ -36,12 +36,18 @@ from gateway.protocols.responses_body import (
     output_part,
     word,
 )
-from gateway.protocols.responses_items import CALL, DELTAS
+from gateway.protocols.responses_items import CALL, DELTAS, OUTPUT, SUMMARY, check_item
 from gateway.protocols.responses_output import is_commentary
 from gateway.protocols.responses_stream import ResponseWriter
 from gateway.protocols.responses_told import ADDED, ARGUMENTS, DONE, ENDED, FAILED, TEXTUAL
 from gateway.streams.jsonscan import Changes, edit, encode_string
 
+_SHAPES: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "response": (dict, type(None)),
+    **dict.fromkeys(("item", "part"), dict),
+    **dict.fromkeys(("output_index", OUTPUT.place, SUMMARY.place), int),
+}
+"""What members of events have to be."""
 _REFUSAL: Final = ("response.refusal.delta", "response.refusal.done")
 
 
@@ -84,7 +90,8 @@ class Responses(PlainResponses):
         """The next event, asked for once. Raises NotThisProtocol."""
         value, odd = parsed_object(data, what="response")
         kind = value.get("type")
-        message = Message(data, value, [], bool(value.get("error")) or kind == "error", odd)
+        line = data.replace(b"\n", b" ")  # events of several lines are parted by them, and a string has none
+        message = Message(line, value, [], bool(value.get("error")) or kind == "error", odd)
         if not isinstance(kind, str) and not message.error:
             raise NotThisProtocol("no response event")
         try:
@@ -97,14 +104,16 @@ class Responses(PlainResponses):
         """What the event says, put into the message."""
         self._latest = None
         if style := DELTAS.get(kind):
-            self._announced = True
             text = value["delta"]
-            if not isinstance(text, str):
-                raise TypeError("text that is no string")
+            if not isinstance(text, str) or type(value.get(style.place, 0)) is not int:
+                raise TypeError("text that is no string, or has no place")
+            self._announced = True
             if _index(value) not in self._silent:
                 reasoning, content = (text, "") if style.channel == REASONING else ("", text)
                 message.parts.append(_part(value, reasoning=reasoning, content=content))
-        elif kind == FAILED:
+            return
+        _check(value)
+        if kind == FAILED:
             message.error = message.terminal = message.takes_report = True
         elif kind in ENDED:
             self._end(value, message)
@@ -270,6 +279,16 @@ def _part(
     finish: str | None = None,
 ) -> Part:
     return Part(0, 0, reasoning, content, (), tools, False, refusal, finish, UNSAID, value, value)
+
+
+def _check(value: Mapping[str, Any]) -> None:
+    """Raises TypeError or KeyError where a member is not what it has to be to be read."""
+    for name, kind in _SHAPES.items():
+        if name in value and not isinstance(value[name], kind):
+            raise TypeError(f"{name} that is none")
+    response = value.get("response") or {}
+    for item in [*(response.get("output") or ()), *([value["item"]] if "item" in value else ())]:
+        check_item(item)
 
 
 def _index(value: Mapping[str, Any]) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -29,14 +30,16 @@ from gateway.protocols.protocol import (
     RequestFacts,
     Said,
 )
-from gateway.protocols.responses_items import CALL, MESSAGE, inside, list_of, parts_of, texts_of
+from gateway.protocols.responses_items import CALL, MESSAGE, check_item, inside, list_of, parts_of, texts_of
 from gateway.protocols.responses_output import is_commentary, rewritten
 from gateway.protocols.responses_request import responses_facts, shape_history
+from gateway.protocols.responses_tokens import only_own
 from gateway.streams.jsonscan import DROP, Changes, Drop, edit, encode_string, items
 
 BROKEN: Final = "error"  # the exchange's word for an answer whose call never came right
 _STATUS: Final = {"completed": "stop", "cancelled": "abort", "failed": "error"}
 _CUT: Final = {"max_output_tokens": "length", "max_tokens": "length"}
+_RAW: Final = "output_messages"  # vLLM, with `enable_response_messages`: the output as the model wrote it
 _NO_CALL: Final = (REASONING, MESSAGE, CALL)
 SHOWN: Final = ("reasoning",)  # how a part says that it has reasoning, which has one name only
 Members = dict[str | int, "bytes | Drop | Changes"]
@@ -102,12 +105,14 @@ class PlainResponses(Framed):
         if value.get("object") != "response" and not isinstance(output, list):
             raise NotThisProtocol("no response")
         listed = output or []
-        if not all(isinstance(item, dict) for item in listed):
+        if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed):
             raise NotThisProtocol("no response")
         if self.drops and any(map(is_commentary, listed)):
             gone: Changes = {place: DROP for place, item in enumerate(listed) if is_commentary(item)}
             return self.decode_body(edit(body, {"output": gone}))
         try:
+            for item in listed:
+                check_item(item)
             part = output_part(listed, value)
         except (AttributeError, KeyError, TypeError) as error:
             raise NotThisProtocol("no response") from error
@@ -142,9 +147,27 @@ class PlainResponses(Framed):
         gone: Changes = {n: DROP for n, item in enumerate(_output(message)) if item.get("type") == REASONING}
         return _edited(message, {"output": gone})
 
-    def without_tokens(self, message: Message, places: Collection[int]) -> tuple[Message, Counter[str]]:
-        """The message itself: only tokens go out whose text does."""
-        return message, Counter()
+    def without_tokens(self, message: Message, places: Collection[int], *, whole: bool) -> tuple[Message, Counter[str]]:
+        """Without the raw messages of the whole answer, and without its other tokens beside a whole text.
+
+        vLLM puts those of all its output there, in plain bodies and in what ends a stream. Beside a piece of text only
+        tokens go out whose text does.
+        """
+        if not whole:
+            return message, Counter()
+        out: Counter[str] = Counter()
+        data, response = message.data, message.value.get("response", message.value)
+        if changes := only_own(message.value, data):
+            data = edit(data, changes)
+            out["logprobs"] += 1
+        if isinstance(response, dict) and response.get(_RAW):
+            data = edit(data, {"response": {_RAW: DROP}} if _root(message) else {_RAW: DROP})
+            out[_RAW] += 1
+        return (replace(message, data=data, value=parsed(data)[0]), out) if out else (message, out)
+
+    def spells(self, part: Part, text: str) -> bool:
+        """True: only tokens go out whose text does."""
+        return True
 
     def rewrite_body(
         self,

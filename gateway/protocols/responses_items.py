@@ -191,6 +191,18 @@ def texts_of(item: Mapping[str, Any]) -> list[str]:
     return content if any(content) else [part["text"] for part in parts_of(item, "summary") if part.get("text")]
 
 
+def check_item(item: Mapping[str, Any]) -> None:
+    """Raises TypeError or KeyError where the text of an item cannot be read."""
+    if item.get("type") not in (REASONING, MESSAGE):
+        return
+    texts_of(item)
+    for parts in (item.get(OUTPUT.holder), item.get(SUMMARY.holder)):
+        if not (parts is None or isinstance(parts, list)):
+            raise TypeError("parts that are none")
+        if not all(isinstance(part, dict) and isinstance(part.get("text", ""), str | None) for part in parts or ()):
+            raise TypeError("text that is no string")
+
+
 def parts_of(item: Mapping[str, Any], holder: str) -> list[dict[str, Any]]:
     """The parts that a member of an item lists."""
     return [part for part in item.get(holder) or () if isinstance(part, dict)]

@@ -162,7 +162,7 @@ def _part_changes(part: Mapping[str, Any], raw: bytes, old: str, new: str) -> Ch
     """The part with another text, and with the tokens that spell it."""
     changes: dict[str | int, bytes] = {"text": encode_string(new)}
     if part.get("logprobs"):
-        tokens = Tokens()
+        tokens = Tokens(gaps=True)
         tokens.feed(old, spelt(part, raw))
         changes["logprobs"] = b"[%b]" % b",".join(tokens.take(new))
     return changes

@@ -95,6 +95,8 @@ class SentItems:
     def call_event(self, kind: str, message: Message, item: Item, change: CallChange | None) -> bytes | None:
         """An event of a call of the engine's. `change`: what becomes of the fragment in it."""
         value, data = message.value, message.data
+        if change and (change.name, change.arguments, change.gone) == (None, None, False):
+            change = None  # only another number, which an item has none of
         if item.index is None and change and change.gone:
             item.gone = True
             return None

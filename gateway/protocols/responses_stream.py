@@ -62,7 +62,7 @@ class ResponseWriter:
         self._changed = hides
         self._told = Told(drops=drops)
         self._sent = SentItems()
-        self._tokens = Tokens()
+        self._tokens = Tokens(gaps=hides)
         self._kept: list[Message] = []
         self._raw: list[bytes] = []
 
@@ -302,7 +302,8 @@ class ResponseWriter:
     def _into(self, target: Item, part: TextPart | None) -> TextPart:
         """The open part that text of an item goes into. `part`: the engine's, where the text stands in one of it."""
         if part is None:
-            part = next((known for known in target.parts if known.open and known.style), None)
+            ready = [known for known in target.parts if known.style and not known.final]
+            part = next((known for known in ready if known.open), ready[0] if ready else None)
         if part is None or part.final:
             style = OUTPUT if target.kind == MESSAGE else self._told.thought
             place = max((known.place for known in target.parts if known.holder == style.holder), default=-1) + 1

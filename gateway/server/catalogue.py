@@ -90,7 +90,11 @@ CAPPED: Final = "replayed"
 """The action that a cap may end halfway; a finding then says `capped`."""
 HISTORY: Final = ("renamed", "stripped", "split", "repeat_dropped")
 """What can be done with the reasoning of earlier turns in a request."""
-WITHHELD: Final = ("logprobs", "token_ids")
+WITHHELD: Final = (
+    *("logprobs", "token_ids"),
+    *("response_token_ids", "meta_info", "hidden_states", "sglext"),  # SGLang
+    "output_messages",  # vLLM, Responses
+)
 """Members beside a text that spell it out a second time."""
 CALL_SOURCES: Final = ("engine", "rescued")
 CUT: Final = "truncated"

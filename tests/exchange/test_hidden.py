@@ -9,6 +9,7 @@ import pytest
 
 from gateway.policy import ReasoningField
 from tests.exchange.driver import BOTH, CALL, DONE, Answer, chunk, delta, plain, route, streamed
+from tests.support import responses
 
 HIDDEN = route(reasoning_field=ReasoningField.NONE)
 UNSENT = {"include_reasoning": False}
@@ -101,3 +102,73 @@ def test_a_chunk_that_also_says_an_error_says_no_hidden_reasoning(name: str) -> 
     answer = streamed([delta(content="a<"), failed, DONE], HIDDEN)
     assert (answer.said, hides(answer)) == (("", "a<"), True)
     assert answer.events[-2]["error"] == {"message": "x"}
+
+
+def step(*tokens: str, **fields: Any) -> bytes:
+    """A chunk of SGLang with the tokens of its step (reference/sglang.md 3.1)."""
+    rows = [{"token": token, "logprob": -0.5, "bytes": None, "top_logprobs": []} for token in tokens]
+    return chunk([{"index": 0, "delta": fields, "logprobs": {"content": rows}, "finish_reason": None}])
+
+
+def test_a_step_whose_tokens_come_twice_spells_no_thought_the_second_time() -> None:
+    tokens = ("secret", "</think>", "c")
+    reads = [step(*tokens, reasoning_content="secret"), step(*tokens, content="c"), step("d", content="d")]
+    answer = streamed([*reads, delta(finish="stop"), DONE], HIDDEN)
+    assert (answer.said, hides(answer)) == (("", "cd"), True)
+    assert reads[2] in answer.body
+
+
+@pytest.mark.parametrize("named", [b"", b"event: sglext_ids\n"])
+def test_the_ids_of_a_whole_answer_of_sglang_are_hidden(named: bytes) -> None:
+    audit = named + chunk([], sglext={"input_ids": [7], "output_ids": [[666]]})
+    answer = streamed([delta(content="c"), audit, delta(finish="stop"), DONE], HIDDEN)
+    assert (hides(answer), answer.exchange.tally.withheld) == (True, {"sglext": 1})
+    assert named + chunk([], sglext={"input_ids": [7]}) in answer.body
+    shown = streamed([delta(content="c"), audit, delta(finish="stop"), DONE])
+    assert audit in shown.body
+    body = {"choices": [{"index": 0, "message": {"content": "c"}}], "sglext": {"output_ids": [[666]]}}
+    assert hides(plain(json.dumps(body).encode(), HIDDEN))
+
+
+def test_a_thought_of_which_the_engine_left_out_the_text_only_is_not_spelt_out() -> None:
+    body = json.dumps({"choices": [{"index": 0, "message": {"content": "c"}, **SECRET}]}).encode()
+    assert hides(plain(body, HIDDEN, request=UNSENT))
+
+
+def test_the_output_as_the_model_wrote_it_is_hidden_in_responses() -> None:  # `enable_response_messages`
+    raw = [{"type": "raw_message_tokens", "message": "secret</think>c", "tokens": [666]}]
+    pieces = [("reasoning", "t"), ("content", "c")]
+    whole = json.loads(responses.body(pieces)) | {"output_messages": raw}
+    answer = responses.plain(json.dumps(whole).encode(), HIDDEN)
+    assert (answer.said, b"secret" in answer.body, b"666" in answer.body) == (("", "c", []), False, False)
+    frames = responses.stream(pieces)
+    last = json.loads(frames[-1].partition(b"data: ")[2])
+    last["response"]["output_messages"] = raw
+    live = responses.streamed([*frames[:-1], responses.event(last)], HIDDEN).legal()
+    assert (live.said, b"secret" in live.body, b"666" in live.body) == (("", "c", []), False, False)
+    only = responses.streamed([responses.event(last)], HIDDEN)
+    assert (only.response["output"][0]["type"], b"secret" in only.body) == ("message", False)
+
+
+def test_the_tokens_of_all_the_output_beside_a_text_of_responses_spell_no_thought() -> None:
+    """vLLM puts the log probabilities of the whole output there (its `_create_response_logprobs`)."""
+    rows = [{"token": token, "logprob": -0.5, "top_logprobs": []} for token in ("secret", "</think>", "c")]
+    pieces = [("reasoning", "t"), ("content", "c")]
+    whole = json.loads(responses.body(pieces))
+    whole["output"][1]["content"][0]["logprobs"] = rows
+    answer = responses.plain(json.dumps(whole).encode(), HIDDEN)
+    [message] = answer.response["output"]
+    assert message["content"][0]["logprobs"] == rows[2:]
+    frames = []
+    for frame in responses.stream(pieces):
+        value = json.loads(frame.partition(b"data: ")[2])
+        holders = [*value.get("response", {}).get("output", ()), value.get("item", {})]
+        parts = [value.get("part", {}), *(part for item in holders for part in item.get("content") or ())]
+        for said in (*parts, value):
+            if said.get("text") == "c" or said.get("delta") == "c":
+                said["logprobs"] = rows
+        frames.append(responses.event(value))
+    assert b"".join(frames).count(b"secret") == 5
+    live = responses.streamed(frames, HIDDEN).legal()
+    assert (live.said, b"secret" in live.body) == (("", "c", []), False)
+    assert live.response["output"][0]["content"][0]["logprobs"] == rows[2:]

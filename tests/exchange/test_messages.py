@@ -560,6 +560,15 @@ def test_a_stream_that_ends_at_any_byte_ends_legally(name: str) -> None:
         assert not answer.complete, size
 
 
+@pytest.mark.parametrize("last", [[tail(), END], [ERROR]], ids=["end", "error"])
+def test_a_stream_that_breaks_off_behind_its_end_gets_no_error(last: list[bytes]) -> None:
+    exchange = opened({"stream": True}, route())
+    exchange.head(status=200, content_type="text/event-stream", content_encoding=None)
+    sent = exchange.data(b"".join([HEAD, *blocks(THOUGHT), *last]))
+    ending = exchange.broken(EngineFault("gone"))
+    assert (violations(sent + ending.data), ending.complete) == ([], False)
+
+
 def test_a_stream_that_breaks_off_closes_its_block_before_the_error() -> None:
     exchange = opened({"stream": True}, route())
     exchange.head(status=200, content_type="text/event-stream", content_encoding=None)

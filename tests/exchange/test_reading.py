@@ -9,7 +9,7 @@ import pytest
 
 from gateway.errors import EngineTruncated, FrameTooLarge, IntegrityError
 from gateway.events import CALL, CONTENT, REASONING
-from gateway.exchange.reading import NOTHING_SAID, ExchangeReading, came, effective_policy, reason_of
+from gateway.exchange.reading import NOTHING_SAID, ExchangeReading, came, content_of, effective_policy, reason_of
 from gateway.exchange.route import Overrides, RouteRules
 from gateway.findings import Finding
 from gateway.integrity.pipeline import Piece
@@ -42,6 +42,11 @@ def part(**changes: Any) -> Part:
     values: dict[str, Any] = flags | dict.fromkeys(("reasoning", "content"), "")
     values |= {"place": 0, "index": 0, "names": (), "finish": "stop", "stop_reason": None, "fields": {}, "choice": {}}
     return Part(**values | changes)
+
+
+def test_the_text_of_an_answer_is_all_that_is_no_reasoning_and_no_call() -> None:
+    call = NumberedCall(0, "c", "f", "{}")
+    assert content_of([(REASONING, "r"), (CONTENT, "a"), (CALL, call), (CONTENT, "b")]) == "ab"
 
 
 # ---------------------------------------------------------------------- the policy of one exchange
@@ -104,31 +109,6 @@ def test_an_observed_exchange_does_no_more_than_its_route(mode: Mode) -> None:
 )
 def test_the_engine_of_a_route_has_a_name_for_the_reasoning(engine: str, names: tuple[str, ...]) -> None:
     assert reading_of(replace(route(), engine=engine)).engine_names == names
-
-
-C, R = ("content", "c"), ("reasoning", "c")
-
-
-@pytest.mark.parametrize(
-    ("fields", "pieces", "hidden", "unsent"),
-    [
-        ({"content": "c"}, None, False, False),
-        ({"content": "c"}, [C], False, False),
-        ({"content": "<c"}, [C], True, True),  # text that did not go out, or not all of it
-        ({"content": "c"}, [R], True, True),
-        ({"content": "c"}, [], True, True),
-        ({"reasoning": "r", "content": "c"}, [C], True, False),  # an engine that sends what it was not asked for
-        ({"finish": None}, None, True, False),  # tokens without text
-        ({"finish": None, "tools": True}, None, False, False),
-        ({"finish": "stop"}, None, False, False),
-    ],
-)
-def test_tokens_go_out_only_beside_text_that_goes_out(
-    fields: dict[str, Any], pieces: list[Piece] | None, hidden: bool, unsent: bool
-) -> None:
-    asked = part(**{"finish": None, **fields})
-    assert reading_of(route(reasoning_field=NONE)).withholds(asked, pieces) is hidden
-    assert reading_of(route(), include_reasoning=False).withholds(asked, pieces) is unsent
 
 
 @pytest.mark.parametrize(

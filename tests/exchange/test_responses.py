@@ -246,6 +246,18 @@ def test_a_call_left_as_text_becomes_an_item(rules: Any, size: int) -> None:
     assert plain(body([("content", MARKUP)]), rules, request=TOOLS).kinds == ["function_call"]
 
 
+@pytest.mark.parametrize("text", [MARKUP, f"{MARKUP}\nDone."])
+@pytest.mark.parametrize("size", [3, 1000])
+@pytest.mark.parametrize("bare", [False, True])
+def test_the_engines_call_behind_a_rescued_one_keeps_its_arguments(text: str, size: int, bare: bool) -> None:
+    own = [("call", ("c1", "f", ['{"city": ', '"Bergen"}']))]
+    answer = streamed(stream([*chars("content", text, size), *own], bare=bare), RAW, request=TOOLS)
+    assert bare or answer.legal()
+    assert answer.said[2] == [("f", OSLO), ("f", '{"city": "Bergen"}')]
+    whole = plain(body([("content", text), *own]), RAW, request=TOOLS)  # ours stand behind the engine's own
+    assert (whole.said[1], sorted(whole.said[2])) == (answer.said[1], sorted(answer.said[2]))
+
+
 def test_the_ids_of_a_rescued_call_are_the_same_streamed_and_plain() -> None:
     calls = [
         next(item for item in answer.response["output"] if item["type"] == "function_call")
@@ -333,6 +345,30 @@ def test_encrypted_reasoning_stays_and_is_hidden_with_the_rest() -> None:
 # ---------------------------------------------------------------------- tokens
 
 
+def test_no_token_of_a_thought_stands_beside_the_same_text_of_the_answer() -> None:
+    def spelled(frames: list[bytes]) -> list[bytes]:
+        """The same with log probabilities that tell the tokens apart: 1 for the first, 2 for the next."""
+        number = 0
+        out = []
+        for frame in frames:
+            while b'"logprob":-0.5' in frame and b".delta" in frame:
+                number += 1
+                frame = frame.replace(b'"logprob":-0.5', b'"logprob":-%d' % number, 1)
+            out.append(frame)
+        return out
+
+    text = ["<think>", " 4", "2?", "</think>", " 4", "2", "."]
+    for size in (1, 3, 7):
+        joined = ["".join(text[at : at + size]) for at in range(0, len(text), size)]
+        frames = spelled(stream([("content", each) for each in joined], tokens=True))
+        raw = hermes(source="text", reasoning_field=ReasoningField.NONE)
+        answer = streamed(frames, raw).legal()
+        deltas = [event for event in answer.events if event["type"].endswith("output_text.delta")]
+        shown = [(token["token"], token["logprob"]) for event in deltas for token in event["logprobs"]]
+        assert answer.said[1] == " 42."
+        assert all(logprob < -2 for _, logprob in shown), shown
+
+
 def test_tokens_go_with_their_text() -> None:
     pieces = [("content", "<think>a b</think>c d"), ("content", " e")]
     answer = streamed(stream(pieces, tokens=True), HERMES).legal()
@@ -416,6 +452,13 @@ def test_a_done_without_a_terminal_event_gets_one_in_full() -> None:
     assert "completed" not in types(repaired)
     behind = [*stream(CLEAN["answer"]), b"data: [DONE]\n\n"]
     assert streamed(behind, HERMES).body == b"".join(behind)
+
+
+@pytest.mark.parametrize("rules", [RAW, HIDDEN], ids=["leak", "hidden"])
+def test_an_event_of_several_lines_is_one_event_when_it_is_written_again(rules: Any) -> None:
+    frames = stream([("content", "<think>a</think>b")])
+    spread = [frame.replace(b'{"type"', b'{\ndata: "type"') for frame in frames]
+    assert streamed(spread, rules).legal().events == streamed(frames, rules).events
 
 
 def test_what_is_no_event_of_responses_goes_on_as_it_came() -> None:

@@ -406,6 +406,32 @@ def test_a_broken_upstream_lets_held_text_go_before_the_error_and_suppresses_not
     assert not ending.complete
 
 
+@pytest.mark.parametrize(
+    "last",
+    [[delta(finish="stop"), DONE], [delta(finish="stop"), DONE[:-2]], [ENGINE_ERROR]],
+    ids=["done", "cut", "error"],
+)
+def test_an_upstream_that_breaks_off_behind_the_end_adds_no_error(last: list[bytes]) -> None:
+    exchange = opened({}, route())
+    exchange.head(status=200, content_type="text/event-stream", content_encoding=None)
+    sent = b"".join([exchange.data(read) for read in [delta(content="a<"), *last]])
+    ending = exchange.broken(EngineTimeout("silent"))
+    assert (b"integrity_" in sent + ending.data, ending.complete) == (False, False)
+    assert b'"content":"<"' in sent + ending.data
+
+
+@pytest.mark.parametrize("first", [b": hi\n\n", b"id: 3\n\n", b"\n", b""])
+@pytest.mark.parametrize("size", [1, 1000])
+def test_what_has_no_data_is_read_behind_a_byte_order_mark_too(first: bytes, size: int) -> None:
+    body = b"\xef\xbb\xbf" + first + delta(content="a") + delta(finish="stop") + DONE
+    answer = streamed(
+        [body[at : at + size] for at in range(0, len(body), size)], route(reasoning_field=ReasoningField.NONE)
+    )
+    assert (answer.body, answer.uninspected, answer.complete) == (body, {}, True)
+    cut = streamed([b"\xef\xbb\xbf" + first[:1]], route())
+    assert cut.uninspected == {}
+
+
 # ---------------------------------------------------------------------- bytes that are no chat stream
 
 

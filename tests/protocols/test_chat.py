@@ -264,16 +264,45 @@ TOKENS = b'"logprobs":{"content":[]},"x":1.10,"token_ids":[5]'
 def test_what_spells_out_the_text_of_a_choice_is_taken_out_and_every_other_byte_stays(holder: bytes) -> None:
     data = b'{"choices":[{"%b":{"content":"a"},%%b},{"%b":{},%b}],"token_ids":[7]}' % (holder, holder, TOKENS)
     decode = CHAT.decode_event if holder == b"delta" else CHAT.decode_body
-    message, taken = CHAT.without_tokens(decode(data % TOKENS), [0])
+    message, taken = CHAT.without_tokens(decode(data % TOKENS), [0], whole=False)
     assert message.data == data % b'"x":1.10'
     assert taken == {"logprobs": 1, "token_ids": 1}
     assert message.parts[0].content == "a"
 
 
+def test_what_spells_out_an_answer_of_sglang_is_taken_out_too() -> None:  # reference/sglang.md 3.1
+    own = b'"response_token_ids":[5],"meta_info":{"id":"x"},"hidden_states":[[0.1]],"prompt_token_ids":[7]'
+    data = b'{"choices":[{"message":{"content":"a"},%b}],"sglext":{"input_ids":[7]%b}}'
+    message = CHAT.decode_body(data % (own, b',"output_ids":[[5]]'))
+    kept, taken = CHAT.without_tokens(message, [0], whole=True)
+    assert kept.data == data % (b'"prompt_token_ids":[7]', b"")
+    assert taken == dict.fromkeys(("response_token_ids", "meta_info", "hidden_states", "sglext"), 1)
+    assert CHAT.without_tokens(message, [], whole=False) == (message, {})
+    audit = CHAT.decode_event(b'{"choices":[],"sglext":{"output_ids":[[5]]}}')
+    assert CHAT.without_tokens(audit, [], whole=True)[0].data == b'{"choices":[],"sglext":{}}'
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "begins"),
+    [
+        (b'{"content":[{"token":"a"},{"token":"b"}]}', True),
+        (b'{"content":[{"token":"ab"},{"token":"<end>"}]}', True),
+        (b'{"content":[{"token":"r"},{"token":"ab"}]}', False),
+        (b'{"content":[{"token":7},7,{}]}', False),
+        (b'{"content":null}', False),
+        (b"null", False),
+        (b"[]", False),
+    ],
+)
+def test_the_tokens_beside_a_text_are_known_to_spell_it_or_not(logprobs: bytes, begins: bool) -> None:
+    data = b'{"choices":[{"delta":{"content":"ab"},"logprobs":%b}]}' % logprobs
+    assert CHAT.spells(CHAT.decode_event(data).parts[0], "ab") is begins
+
+
 def test_a_choice_that_shows_no_tokens_is_left_alone() -> None:
     message = CHAT.decode_event(event(b'{"content":"a"}'))
-    assert CHAT.without_tokens(message, [0]) == (message, {})
-    assert CHAT.without_tokens(message, [])[0] is message
+    assert CHAT.without_tokens(message, [0], whole=True) == (message, {})
+    assert CHAT.without_tokens(message, [], whole=True)[0] is message
 
 
 # ---------------------------------------------------------------------- frames with other text

@@ -288,6 +288,12 @@ def test_log_probabilities_of_an_unknown_form_stay() -> None:
     assert Stream().send(data, [(2, True)], changed=False) == [data]
 
 
+@pytest.mark.parametrize("name", [b"tokens", b"text_offset", b"content"])
+def test_an_array_that_is_none_stays_too(name: bytes) -> None:
+    data = event(b'"Hi"', choice=b'"logprobs":{"%b":7},"token_ids":[1]' % name)
+    assert Stream().send(data, [(2, True)], changed=False) == [data]
+
+
 def test_where_halves_of_characters_come_every_array_goes() -> None:
     data = event(b'"\\ud83d"', choice=b'"token_ids":[1]')
     [sent] = Stream().send(data, [(1, True)], (CONTENT, "\ud83d"))
@@ -302,6 +308,18 @@ def rewritten(body: bytes, fates: Sequence[Fate], *said: Said, finishes: dict[in
     message = protocol.decode_body(body)
     message.parts[0].fates = fates
     return protocol.rewrite_body(message, {0: said} if said else {}, BOTH, finishes or {})
+
+
+@pytest.mark.parametrize("index", [b"[]", b"0", b"null"])
+def test_the_choices_of_a_plain_body_are_told_apart_by_their_place(index: bytes) -> None:
+    one = b'{"index":%b,"text":"<think>hm</think>Hi","logprobs":null,"token_ids":[1]}' % index
+    message = Completions().decode_body(b'{"choices":[%b,%b]}' % (one, one))
+    for part in message.parts:
+        part.fates = [(17, False), (2, True)]
+    said: list[Said] = [(REASONING, "hm"), (CONTENT, "Hi")]
+    first, second = json.loads(Completions().rewrite_body(message, {0: said, 1: said}, BOTH))["choices"]
+    assert first == second
+    assert (first["text"], first["token_ids"]) == ("Hi", [1])
 
 
 def test_a_plain_body_is_spliced() -> None:

@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from gateway.errors import ClientFault, EngineTimeout
-from gateway.protocols.frames import ChoiceFrames, error_kind, head, named_frames, parsed, parsed_object, top_says
+from gateway.protocols.frames import (
+    ChoiceFrames,
+    error_kind,
+    head,
+    named_frames,
+    parsed,
+    parsed_object,
+    top_says,
+    whole_ids,
+)
 from gateway.protocols.protocol import Message, NotThisProtocol
 
 KIND = b'"object":"text_completion"'
@@ -28,6 +37,11 @@ def test_json_is_read_with_what_engines_write_beyond_it() -> None:
     assert (value["a"], odd) == ("\ud83d", True)
     with pytest.raises(NotThisProtocol, match="no JSON"):
         parsed(b"{")
+
+
+@pytest.mark.parametrize("told", [None, [], {}, {"output_ids": None}, {"input_ids": [1]}])
+def test_an_answer_without_ids_of_the_whole_of_it_has_none_to_lose(told: Any) -> None:
+    assert whole_ids(like(json.dumps({"sglext": told}).encode())) == {}
 
 
 def test_json_that_the_fast_reader_refuses_is_read_too() -> None:

@@ -106,7 +106,8 @@ def test_members_that_are_not_of_this_protocol_are_not_asked_for() -> None:
     message = decoded(tail())
     assert Messages().has_usage(message)
     assert Messages().names_shown(message.parts[0]) == ()
-    assert Messages().without_tokens(message, [0]) == (message, {})
+    assert Messages().without_tokens(message, [0], whole=True) == (message, {})
+    assert Messages().spells(message.parts[0], "a")
 
 
 # ---------------------------------------------------------------------- calls of the engine

@@ -115,6 +115,9 @@ def test_a_word_of_ours_is_written_in_those_of_messages(word: str, reason: bytes
     ("call", "error"),
     [
         (lambda: went_on(type="text_delta", text=3), TypeError),
+        (lambda: went_on(type="input_json_delta", partial_json=[]), TypeError),
+        (lambda: part("content_block_start", content_block={"type": "tool_use"}, index=None), TypeError),
+        (lambda: part("content_block_start", content_block={"type": "tool_use"}, index="0"), TypeError),
         (lambda: part("content_block_start"), KeyError),
         (lambda: part("content_block_delta", delta=[]), TypeError),
         (lambda: part("message_delta", delta=3), AttributeError),

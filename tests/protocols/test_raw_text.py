@@ -42,7 +42,18 @@ def test_there_are_no_turns_and_no_calls(protocol: RawText, body: bytes) -> None
     assert protocol.fragments(message, message.parts[0]) == []
     assert protocol.change_calls(message, {}) is body
     assert protocol.call_events(None, 0, NumberedCall(0, "i", "f", "{}")) == []
-    assert protocol.without_tokens(message, [0]) == (message, Counter())
+    assert protocol.without_tokens(message, [0], whole=True) == (message, Counter())
+    assert protocol.spells(message.parts[0], "a")
+
+
+def test_the_ids_of_the_whole_answer_show_its_thought() -> None:  # reference/sglang.md 3.1
+    data = b'{"choices":[],"sglext":{"output_ids":[[5]],"input_ids":[7]}}'
+    protocol = Completions()
+    message = protocol.decode_event(data)
+    kept, taken = protocol.without_tokens(message, [], whole=True)
+    assert (kept.data, taken) == (b'{"choices":[],"sglext":{"input_ids":[7]}}', {"sglext": 1})
+    assert kept.value == json.loads(kept.data)
+    assert protocol.without_tokens(message, [], whole=False) == (message, {})
 
 
 @every

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -69,7 +70,9 @@ def test_a_failed_body_is_an_error_of_the_engine() -> None:
         b'{"choices":[]}',
         b'{"object":"response","output":[7]}',
         b'{"output":[{"type":"message","content":[{"type":"output_text"}]}]}',
+        b'{"object":"response","output":1.5}',
         b'{"output":[{"type":"reasoning","content":7}]}',
+        b'{"output":[{"type":"message","content":["a"]}]}',
         b'{"output":[{"type":"reasoning","content":[{"text":"a"}]}],"incomplete_details":7,"status":"incomplete"}',
     ],
 )
@@ -150,9 +153,33 @@ def test_reasoning_without_a_name_goes() -> None:
 
 def test_tokens_go_with_their_text_so_that_none_is_taken_out_by_itself() -> None:
     message = R.decode_body(body([("reasoning", "secret"), ("content", "a b")], tokens=True))
-    assert R.without_tokens(message, [0]) == (message, {})
+    assert R.without_tokens(message, [0], whole=True) == (message, {})
+    assert R.spells(message.parts[0], "a b")
     changed = json.loads(R.rewrite_body(message, {0: [("content", " b")]}, ()))
     assert [token["token"] for token in changed["output"][0]["content"][0]["logprobs"]] == [" b"]
+
+
+def test_the_output_as_the_model_wrote_it_shows_its_thought() -> None:  # vLLM, `enable_response_messages`
+    raw = [{"type": "raw_message_tokens", "message": "<think>secret</think>b", "tokens": [5]}]
+    whole = json.loads(body([("content", "b")]))
+    for wrap in (lambda each: each, lambda each: {"type": "response.completed", "response": each}):
+        told = wrap(whole | {"output_messages": raw, "input_messages": [7]})
+        message = replace(R.decode_body(body([("content", "b")])), data=json.dumps(told).encode(), value=told)
+        kept, taken = R.without_tokens(message, [], whole=True)
+        assert (json.loads(kept.data), taken) == (wrap(whole | {"input_messages": [7]}), {"output_messages": 1})
+        assert kept.value == json.loads(kept.data)
+        assert R.without_tokens(message, [], whole=False) == (message, {})
+
+
+def test_beside_a_whole_text_only_its_own_tokens_are_left() -> None:
+    whole = json.loads(body([("reasoning", "t"), ("content", "b")], tokens=True))
+    part = whole["output"][1]["content"][0]
+    part["logprobs"] = [{"token": "secret"}, *part["logprobs"]]
+    kept, taken = R.without_tokens(R.decode_body(json.dumps(whole).encode()), [0], whole=True)
+    assert (kept.value, taken) == (
+        json.loads(body([("reasoning", "t"), ("content", "b")], tokens=True)),
+        {"logprobs": 1},
+    )
 
 
 def test_the_only_event_of_a_stream_changes_as_a_body_does() -> None:

@@ -18,6 +18,7 @@ from gateway.protocols.responses_items import (
     ItemWriter,
     Style,
     TextPart,
+    check_item,
     derived_id,
     final_item,
     final_part,
@@ -263,3 +264,24 @@ def test_a_new_call_has_the_members_of_an_engines() -> None:
     made = new_call("fc_1", "call_1", "f", '{"a": 1}', "completed")
     said = {"id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "f", "status": "completed"}
     assert json.loads(made) == {**said, "arguments": '{"a": 1}'}
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"type": MESSAGE, "content": 7},
+        {"type": MESSAGE, "content": ["a"]},
+        {"type": MESSAGE, "content": [{"type": "output_text", "text": 7}]},
+        {"type": REASONING, "summary": {}},
+        {"type": REASONING, "content": [{"type": "reasoning_text", "text": []}]},
+    ],
+)
+def test_text_that_cannot_be_read_is_no_items(item: dict[str, Any]) -> None:
+    with pytest.raises(TypeError):
+        check_item(item)
+
+
+def test_items_of_other_kinds_and_parts_without_text_are_left_to_the_client() -> None:
+    check_item({"type": "compaction", "content": "x"})
+    check_item({"type": MESSAGE, "content": [{"type": "refusal", "refusal": "no"}]})
+    check_item({"type": REASONING, "content": None, "summary": [{"type": "summary_text", "text": None}]})

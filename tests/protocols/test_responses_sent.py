@@ -122,6 +122,14 @@ def test_arguments_may_change_in_a_later_piece_and_a_name_may_stay() -> None:
     assert client.legal().calls == [("f", "[][]")]
 
 
+def test_a_call_that_only_gets_another_number_keeps_its_bytes() -> None:
+    client, moved = Client(), CallChange(index=1)
+    client.sent.out.sequence = 2
+    frames = call('{"a"', ": 1}")
+    client.hear(frames, {"added": moved, "delta": moved, "done": moved})
+    assert client.events[1:] == [json.loads(frame.partition(b"data: ")[2]) for frame in frames]
+
+
 def test_a_call_that_is_not_wanted_leaves_no_event_and_no_number() -> None:
     client = Client()
     client.hear(call("{}"), {"added": CallChange(gone=True)})

@@ -236,6 +236,24 @@ def test_held_text_gets_the_engines_item_that_was_not_announced_or_one_of_ours()
     assert heard(client.events) == ("more", "held and more", [("f", "{}")])
 
 
+def test_held_text_gets_the_part_that_the_engine_has_announced() -> None:
+    """What is held of a thought goes out with the answer, and the thought goes on afterwards: still one part."""
+    frames = stream([("reasoning", "held"), ("content", "<"), ("reasoning", "more"), ("content", "c")])
+    held, between, more, answer = deltas(frames)
+    client = Client()
+    client.relay(*frames[:held])
+    client.write(frames[held], [])
+    client.relay(*frames[held + 1 : between])
+    client.write(frames[between], [("reasoning", "held")])
+    client.relay(*frames[between + 1 : more])
+    client.write(frames[more], [("reasoning", "more")])
+    client.relay(*frames[more + 1 :])
+    assert (client.legal().kinds, heard(client.events)) == (["reasoning", "message"], ("heldmore", "c", []))
+    [thought, _] = client.events[-1]["response"]["output"]
+    assert [part["text"] for part in thought["content"]] == ["heldmore"]
+    assert answer > more
+
+
 def test_held_text_never_goes_into_a_progress_message() -> None:
     frames = stream([("content", "held"), ("commentary", "x")])
     client = Client()

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.protocols.responses_tokens import WAITING, Tokens, spelt
+from gateway.protocols.responses_tokens import WAITING, Tokens, only_own, own_tokens, spelt
 
 
-def fed(*words: str) -> Tokens:
+def fed(*words: str, gaps: bool = False) -> Tokens:
     """Text of these words, each with a token of its own."""
-    tokens = Tokens()
+    tokens = Tokens(gaps=gaps)
     for word in words:
         tokens.feed(word, [(word, word.encode())])
     return tokens
@@ -40,13 +40,22 @@ def test_text_that_never_came_has_no_tokens() -> None:
     tokens = fed("a", "b")
     assert (tokens.take("xyz"), tokens.take(""), tokens.take("b")) == ([], [], [b"b"])
     tokens.feed("c", [])
-    assert (tokens.take("c"), Tokens().take("a")) == ([], [])
+    assert (tokens.take("c"), fed().take("a")) == ([], [])
 
 
 def test_a_token_that_spells_nothing_of_the_text_is_left_out() -> None:
-    tokens = Tokens()
+    tokens = fed()
     tokens.feed("ab", [("", b"0"), ("<eos>", b"1"), ("a", b"2"), ("b", b"3")])
     assert tokens.take("ab") == [b"2", b"3"]
+
+
+def test_where_text_may_have_gone_unsaid_what_stands_twice_has_no_tokens() -> None:
+    tokens = fed("<think>", "4", "</think>", "4", "2", gaps=True)
+    assert tokens.take("4") == []
+    tokens.feed("3", [("3", b"3")])
+    assert tokens.take("3") == [b"3"]
+    assert fed("<think>", "4", "</think>", "4", "2", gaps=True).take("42") == [b"4", b"2"]
+    assert fed("4", "4").take("4") == [b"4"]
 
 
 def test_what_is_forgotten_is_gone() -> None:
@@ -76,3 +85,47 @@ def test_members_of_another_shape_are_no_tokens(value: dict[str, Any]) -> None:
 def test_tokens_keep_their_bytes() -> None:
     data = b'{"logprobs":[{"token":"a", "logprob":-1.10},{"token":"b"}]}'
     assert spelt(json.loads(data), data) == [("a", b'{"token":"a", "logprob":-1.10}'), ("b", b'{"token":"b"}')]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "own"),
+    [
+        ("42", ["4", "2"], ["4", "2"]),
+        ("42", ["4", " 2", "</think>", "4", "2", "<end>"], ["4", "2"]),
+        ("42", ["42", "</think>", "42"], ["42"]),  # the last ones: a thought stands before its answer
+        ("42", ["</think>4", "2"], []),
+        ("42", ["4", "2<end>"], []),
+        ("42", ["token_id:5", "token_id:6"], []),
+        ("", ["a"], []),
+        ("42", ["", "42", ""], ["42"]),
+    ],
+)
+def test_of_the_tokens_of_a_whole_output_those_are_a_texts_that_spell_it(
+    text: str, words: list[str], own: list[str]
+) -> None:
+    assert own_tokens(text, [(word, word.encode()) for word in words]) == [word.encode() for word in own]
+
+
+def part(text: str, *words: str) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "logprobs": [{"token": word} for word in words]}
+
+
+FOREIGN, OWN = part("c", "r", "c"), {"logprobs": b'[{"token":"c"}]'}
+
+
+@pytest.mark.parametrize(
+    ("value", "changes"),
+    [
+        (FOREIGN, OWN),
+        (part("c", "c"), {}),
+        ({"text": "c", "logprobs": [7]}, {"logprobs": b"[]"}),
+        ({"text": "c", "logprobs": None, "part": None, "content": "c"}, {}),
+        ({"text": {"format": {}}, "logprobs": [7], "content": [7]}, {}),  # the request's, told again in a response
+        ({"part": FOREIGN}, {"part": OWN}),
+        ({"item": {"content": [part("c", "c"), FOREIGN]}}, {"item": {"content": {1: OWN}}}),
+        ({"output": [{"content": None}, {"content": [FOREIGN]}]}, {"output": {1: {"content": {0: OWN}}}}),
+        ({"response": {"output": [{"content": [FOREIGN]}]}}, {"response": {"output": {0: {"content": {0: OWN}}}}}),
+    ],
+)
+def test_every_whole_text_of_a_message_has_its_own_tokens_only(value: dict[str, Any], changes: dict[str, Any]) -> None:
+    assert only_own(value, json.dumps(value, separators=(",", ":")).encode()) == changes

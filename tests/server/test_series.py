@@ -48,10 +48,14 @@ def test_a_remedy_is_foreseen_for_each_finding_and_action() -> None:
     assert {(str(finding), action) for finding, actions in ACTIONS.items() for action in actions} <= found
 
 
+# Members of an answer that spell its text: of both engines, of SGLang (sglang.md 3.1), of vLLM (vllm.md 3.5).
+TOKENS = ("logprobs", "token_ids", "response_token_ids", "meta_info", "hidden_states", "sglext", "output_messages")
+
+
 @pytest.mark.parametrize(
     ("profile", "dialect", "rest"),
     [
-        ("repair", "think", {("logprobs", "withheld", "ok"), ("token_ids", "withheld", "ok")}),
+        ("repair", "think", {(name, "withheld", "ok") for name in TOKENS}),
         ("observe", "think", set()),
         ("observe", "kimi_k3", {("answer_in_reasoning", "replayed", "capped")}),
         ("observe", "none", set()),
