@@ -186,7 +186,7 @@ def _build(given: _Input) -> Config:
     dialects, problems = find_dialects(given.data["routes"], rulebook, given.folder)
     given.places.refuse(problems)
     limits = Limits(**{name: _size(value) for name, value in given.key("limits").items() if name in _CAPS})
-    routes = make_routes(given.data, dialects=dialects, profile=profile, limits=limits, openings=rulebook.openings)
+    routes = make_routes(given.data, dialects=dialects, profile=profile, limits=limits, rulebook=rulebook)
     passthrough = given.key("passthrough")
     drain = dict(given.key("drain"))
     token = drain.pop("token", None)
