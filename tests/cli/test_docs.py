@@ -19,7 +19,7 @@ from gateway.server.config import config_from_mapping
 REPO = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("name", ["config.md", "holding.md"])
+@pytest.mark.parametrize("name", ["config.md", "holding.md", "engines.md"])
 def test_the_committed_page_is_the_generated_one(name: str) -> None:
     text = (REPO / "docs" / name).read_text("utf-8")
     assert text == pages()[name], "out of date: run `python -m gateway.cli.docs`"
