@@ -239,14 +239,6 @@ def test_every_key_of_a_row_becomes_its_value(tmp_path: Path) -> None:
     )
 
 
-def test_the_example_of_the_page_about_rules_is_a_whole_file(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "rules/README.md").read_text()
-    section = page.partition("## Keys of a file in `engines/`")[2]
-    example = section.partition("```yaml\n")[2].partition("```")[0]
-    faults = load_rulebook([written(tmp_path, vllm=example)]).faults
-    assert [fault.ident for fault in faults if fault.engine == "vllm"] == ["answer-in-reasoning"]
-
-
 def test_a_row_with_several_conditions_wants_all_of_them(tmp_path: Path) -> None:
     faults = load_rulebook([written(tmp_path, mine=FILE)]).faults
     where = {"engine": "mine", "version": "1.1", "parser": "a", "tools_parser": "c", "endpoint": "chat"}
