@@ -78,6 +78,8 @@ class Policy:
     promote_reasoning: str = "thinking_off"  # never | thinking_off
     on_internal_error: str = "pass"  # pass | error
     history: str = "leave"  # leave | auto | keep | strip | tool_loop; acts in full only
+    stop: str = "engine"  # engine | auto | in_step | gateway: who matches stop strings; acts in full only
+    tokens: str = "never"  # never | auto | ids | logprobs: what is asked for of the tokens; acts in full only
     raw_text: str = "leave"  # leave | split: text of endpoints that engines never split
     phase_commentary: str = "keep"  # keep | drop: progress messages of the Responses API
 
@@ -106,6 +108,6 @@ def policy_for(profile: Profile, **changes: object) -> Policy:
     """The profile's defaults with `changes` laid over them."""
     as_upstream = profile is Profile.OBSERVE
     reasoning_field = ReasoningField.AS_UPSTREAM if as_upstream else ReasoningField.BOTH
-    history = "auto" if profile is Profile.FULL else "leave"
-    values: dict[str, object] = {"reasoning_field": reasoning_field, "history": history, **changes}
+    asks = {"history": "auto", "stop": "auto", "tokens": "auto"} if profile is Profile.FULL else {}
+    values: dict[str, object] = {"reasoning_field": reasoning_field, **asks, **changes}
     return Policy(profile=profile, **values)  # type: ignore[arg-type]

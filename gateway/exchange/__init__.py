@@ -2,5 +2,15 @@
 
 from gateway.exchange.exchange import Delivery, Ending, Exchange, open_exchange, peek_request
 from gateway.exchange.route import Overrides, RouteRules
+from gateway.exchange.stored import StoredExchange
 
-__all__ = ["Delivery", "Ending", "Exchange", "Overrides", "RouteRules", "open_exchange", "peek_request"]
+__all__ = [
+    "Delivery",
+    "Ending",
+    "Exchange",
+    "Overrides",
+    "RouteRules",
+    "StoredExchange",
+    "open_exchange",
+    "peek_request",
+]

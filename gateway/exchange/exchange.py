@@ -18,12 +18,14 @@ from enum import Enum
 from typing import Any
 
 from gateway.errors import EngineFault, IntegrityError
+from gateway.exchange.asking import NOTHING, asking_of
 from gateway.exchange.observed import ObservedStream
 from gateway.exchange.raw_stream import RawStream
 from gateway.exchange.reading import NOTHING_SAID, ExchangeReading, effective_policy
 from gateway.exchange.request import shaped_request
 from gateway.exchange.route import Overrides, RouteRules
 from gateway.exchange.stream import StreamInspection
+from gateway.exchange.token_stream import TokenStream
 from gateway.exchange.whole import inspect_body
 from gateway.integrity.tally import Tally
 from gateway.policy import ReasoningField
@@ -61,17 +63,28 @@ def peek_request(protocol: WireProtocol, body: bytes) -> RequestFacts | None:
 
 
 def open_exchange(
-    *, protocol: WireProtocol, body: bytes, facts: RequestFacts | None, rules: RouteRules, overrides: Overrides
+    *,
+    protocol: WireProtocol,
+    body: bytes,
+    facts: RequestFacts | None,
+    rules: RouteRules,
+    overrides: Overrides,
+    asks: bool = True,
 ) -> Exchange:
     """Begin. `facts` None (the body is no JSON object): the exchange relays, the engine answers, it is counted.
 
-    Where reasoning is hidden such an answer is read all the same: engines take bodies that we do not.
+    Where reasoning is hidden such an answer is read all the same: engines take bodies that we do not. `asks` False: the
+    engine has refused what we ask for beyond the client's request.
     """
-    return Exchange(protocol=protocol, body=body, facts=facts, rules=rules, overrides=overrides)
+    return Exchange(protocol=protocol, body=body, facts=facts, rules=rules, overrides=overrides, asks=asks)
 
 
 class Exchange:
-    """One exchange. `tally` is complete after `end` or `broken`; `fault` says where our own code failed, if it did."""
+    """One exchange. `tally` is complete after `end` or `broken`; `fault` says where our own code failed, if it did.
+
+    `model`: what the request names. `asks`: the request asks for what the client did not; an engine that refuses it has
+    to be asked without.
+    """
 
     def __init__(
         self,
@@ -81,21 +94,31 @@ class Exchange:
         facts: RequestFacts | None,
         rules: RouteRules,
         overrides: Overrides,
+        asks: bool,
     ) -> None:
-        self.upstream_body = body
+        self.upstream_body, asking = body, NOTHING
         self.protocol = protocol
+        self.model = facts.model if facts is not None else None
         policy = effective_policy(rules.policy, overrides)
         self._report = overrides.report
         self._cap = rules.limits.response_body
         self._reading: ExchangeReading | None = None
         known = NOTHING_SAID if facts is None and policy.reasoning_field is ReasoningField.NONE else facts
         if known is not None:
-            self._reading = ExchangeReading(protocol=protocol, body=body, facts=known, rules=rules, policy=policy)
+            asking = asking_of(known, rules, policy, protocol=protocol.name) if facts and asks else asking
+            self._reading = ExchangeReading(
+                protocol=protocol, body=body, facts=known, rules=rules, policy=policy, asking=asking
+            )
         self._tally = self._reading.tally if self._reading else Tally(policy)
         if facts is None:
             self._tally.uninspected["request_not_json"] += 1
         else:
-            self.upstream_body = shaped_request(body, protocol=protocol, rules=rules, policy=policy, tally=self._tally)
+            self.upstream_body = shaped_request(
+                body, protocol=protocol, rules=rules, policy=policy, asking=asking, tally=self._tally
+            )
+        self.asks = asking != NOTHING
+        if facts is not None and not asks:
+            self._tally.uninspected["request_refused"] += 1
         self._delivery = Delivery.RELAY
         self._stream: StreamInspection | ObservedStream | None = None
         self._body = bytearray()
@@ -134,9 +157,7 @@ class Exchange:
             self._unread(self._reading, "content_encoding")
         elif kind == "text/event-stream":
             self._delivery = Delivery.STREAM
-            inspection = RawStream if self._reading.splits else StreamInspection
-            stream = ObservedStream if self._reading.observe else inspection
-            self._stream = stream(self._reading, report=self._report)
+            self._stream = _stream_of(self._reading)(self._reading, report=self._report)
             self.data = self._stream.data  # type: ignore[method-assign]
         elif kind == "application/json":
             self._delivery = Delivery.WHOLE
@@ -178,3 +199,12 @@ class Exchange:
         self._tally.uninspected[reason] += 1
         if not reading.may_pass(internal=False):
             raise IntegrityError("the gateway could not read the answer")
+
+
+def _stream_of(reading: ExchangeReading) -> type[StreamInspection] | type[ObservedStream]:
+    """What reads a streamed answer."""
+    if reading.observe:
+        return ObservedStream
+    if reading.asking.tokens:
+        return TokenStream
+    return RawStream if reading.splits else StreamInspection

@@ -5,11 +5,13 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from gateway.errors import EngineFault
 from gateway.events import CONTENT, REASONING
-from gateway.exchange.calls import call_rules, quotes_of
+from gateway.exchange.asking import NOTHING, Asking
+from gateway.exchange.calls import CallRules, call_rules, quotes_of
 from gateway.exchange.prompts import Prompts
 from gateway.exchange.request import ENGINE_FIELD
 from gateway.exchange.route import Overrides, RouteRules
@@ -21,8 +23,9 @@ from gateway.integrity.pipeline import Pipeline
 from gateway.integrity.raw import RawPipeline
 from gateway.integrity.setting import Setting
 from gateway.integrity.tally import Tally
+from gateway.integrity.tokens import TokenPipeline
 from gateway.policy import Mode, Policy, Profile, ReasoningField, policy_for
-from gateway.protocols.protocol import UNSAID, NotThisProtocol, Part, RequestFacts, Said, WireProtocol
+from gateway.protocols.protocol import UNSAID, NotThisProtocol, Part, RequestFacts, Said, Tools, WireProtocol
 from gateway.protocols.raw_text import RawText
 from gateway.rulebook.compile import compile_dialect
 from gateway.rulebook.dialect import Dialect
@@ -67,17 +70,27 @@ class ExchangeReading:
     `wants_usage`: the client asked a stream for its usage. `calls`: what is done with the engine's own tool calls.
     `adds_no_thought`: as `RequestFacts`, where the engine splits; a route's raw text is split on every endpoint alike
     (contract rule 1). `splits`: raw text is split; on a raw-text route that leaves it, what comes is
-    only counted.
+    only counted. `fault`: where our own code failed, if it did.
     """
 
+    fault: str | None
+
     def __init__(
-        self, *, protocol: WireProtocol, body: bytes, facts: RequestFacts, rules: RouteRules, policy: Policy
+        self,
+        *,
+        protocol: WireProtocol,
+        body: bytes,
+        facts: RequestFacts,
+        rules: RouteRules,
+        policy: Policy,
+        asking: Asking = NOTHING,
     ) -> None:
         self.protocol = protocol.without_commentary() if policy.phase_commentary == "drop" else protocol
         self.limits = rules.limits
         self._profile = policy.profile
         raw_text = isinstance(protocol, RawText)
-        hidden = policy.reasoning_field is ReasoningField.NONE
+        # Of a request that hides the reasoning the tokens are asked for all the same: it is ours to hide then.
+        hidden = policy.reasoning_field is ReasoningField.NONE or (bool(asking.tokens) and facts.hides_reasoning)
         watches = raw_text and not hidden and (policy.raw_text == "leave" or policy.profile is Profile.OBSERVE)
         self.splits = raw_text and not watches
         if watches:
@@ -87,23 +100,27 @@ class ExchangeReading:
         self.tally.offered = facts.tools is not None and not raw_text
         self.names = None if watches else _NAMES[policy.reasoning_field]
         self.engine_names = (ENGINE_FIELD.get(rules.engine, "reasoning"),)
-        self.hidden = hidden
+        self.hidden, self.fault = hidden, None
         self.observe = self._profile is Profile.OBSERVE and not hidden
         self.wants_usage = facts.wants_usage
-        self.fault: str | None = None
-        self._rules = rules
-        self._stops = facts.stops
+        self.asking, self._rules = asking, rules
+        self._stops, self._keeps_stop = facts.stops, facts.keeps_stop
         self._thinking, self._thinking_why = _thinking(facts, rules)
-        self._setting = _setting(facts, rules, policy, body=body, thinking=self._thinking, raw_text=raw_text)
+        made = partial(_setting, facts, rules, policy, body=body, thinking=self._thinking, raw_text=raw_text)
+        self._setting = made(raw=rules.source == "text" or asking.tokens is not None, asking=asking)
+        self._split = partial(made, raw=False, asking=NOTHING)  # how the engine's own split is read
         self.adds_no_thought = facts.adds_no_thought and not self.observe and not self._setting.raw
-        self._prompts: Prompts | None = None
-        if raw_text:
-            asks = rules.starts_in == "auto"
-            self._prompts = Prompts(facts, self._setting, rules.dialect, asks=asks)
+        prompts = Prompts(facts, self._setting, rules.dialect, asks=rules.starts_in == "auto")
+        self._prompts = prompts if raw_text else None
         self.secret = self.hidden or (self._setting.unsent and not self.observe)
-        quotes, cap = quotes_of(rules.dialect), rules.limits.tool_region
-        tools = None if raw_text else facts.tools
-        self.calls = call_rules(tools, quotes=quotes, cap=cap, policy=policy, tally=self.tally)
+        self.calls = self._calls(None if raw_text else facts.tools)
+        self._lint(facts)
+
+    def _calls(self, tools: Tools | None) -> CallRules:
+        quotes, cap = quotes_of(self._rules.dialect), self._rules.limits.tool_region
+        return call_rules(tools, quotes=quotes, cap=cap, policy=self.policy, tally=self.tally)
+
+    def _lint(self, facts: RequestFacts) -> None:
         if not self._setting.thinking_off:
             for rule in lint(facts.stops, self._setting.grammar, desync=self._desync(facts)):
                 self.tally.add(Finding.REQUEST_LINT, "flagged", rule=rule, where="request")
@@ -111,7 +128,7 @@ class ExchangeReading:
     def _desync(self, facts: RequestFacts) -> str | None:
         """The engine's parser, where it is known to cut a stream with stop strings at the wrong place."""
         rules = self._rules
-        unread = rules.source == "text" or isinstance(self.protocol, RawText)
+        unread = rules.source == "text" or self.asking.tokens or isinstance(self.protocol, RawText)
         if not (facts.stops and facts.stream) or facts.keeps_stop or unread:
             return None
         met = faults_of(
@@ -130,9 +147,16 @@ class ExchangeReading:
     def pipeline(self, index: object = 0) -> Pipeline:
         """A pipeline for choice `index`."""
         prompts = self._prompts
+        if self.asking.tokens:
+            return TokenPipeline(self._setting, self.tally, stops=self.asking.stops, keeps=self._keeps_stop)
         if prompts is None:
             return Pipeline(self._setting, self.tally)
         return RawPipeline(prompts.setting(index), self.tally, echo=prompts.echo(index), watches=not self.splits)
+
+    def split_pipeline(self) -> Pipeline:
+        """A pipeline for a choice whose tokens were asked for and did not come: it is as the engine split it."""
+        self.tally.uninspected["tokens_missing"] += 1
+        return Pipeline(self._split(), self.tally)
 
     def ending(self, part: Part) -> dict[str, bool]:
         """How a choice ended: the keywords of `Pipeline.finish`."""
@@ -174,12 +198,17 @@ class ExchangeReading:
         return {
             "profile": str(self._profile),
             "dialect": self._rules.dialect.name if self._rules.dialect else "none",
-            "source": "text" if self._setting.raw or self._prompts else "fields",
+            "source": self._source(),
             "thinking": self._thinking,
             "why": {"dialect": self._rules.dialect_why, "thinking": self._thinking_why},
             "attempts": 1,
             "findings": self.tally.report(),
         }
+
+    def _source(self) -> str:
+        if self.asking.tokens:
+            return "tokens"
+        return "text" if self._setting.raw or self._prompts else "fields"
 
     def note_fault(self, fault: Exception) -> None:
         """Keep where our own fault happened, for the log: file, line and type, never a value."""
@@ -228,23 +257,32 @@ def _thinking(facts: RequestFacts, rules: RouteRules) -> tuple[str, str]:
 
 
 def _setting(
-    facts: RequestFacts, rules: RouteRules, policy: Policy, *, body: bytes, thinking: str, raw_text: bool
+    facts: RequestFacts,
+    rules: RouteRules,
+    policy: Policy,
+    *,
+    body: bytes,
+    thinking: str,
+    raw_text: bool,
+    raw: bool,
+    asking: Asking,
 ) -> Setting:
-    """`raw_text`: engines never split the text, which is read as a field that may leak where it is left as it is."""
+    """`raw_text`: engines never split the text, which is read as a field that may leak where it is left as it is.
+    `raw`: the content is what the model wrote."""
     hidden = policy.reasoning_field is ReasoningField.NONE
     dialect, off = rules.dialect, thinking == "off"
-    raw = hidden or policy.raw_text == "split" if raw_text else rules.source == "text"
+    raw = hidden or policy.raw_text == "split" if raw_text else raw
+    atoms = asking.tokens.markers.texts if asking.tokens else frozenset()
     if facts.unsplit and not hidden:
         dialect = None
     takes, tooling = Takes(), None  # no call can be written into raw text
     if not raw_text:
-        takes = takes_of(facts.tools, dialect=dialect, policy=policy, raw=raw, stream=facts.stream)
         tooling = tooling_of(facts.tools, dialect=dialect, body=body)
-    starts_in = rules.starts_in
-    if starts_in == "auto" and (raw or raw_text) and dialect:
-        starts_in = dialect.starts_in
+        takes = takes_of(facts.tools, dialect=dialect, policy=policy, raw=raw, stream=facts.stream)
+    asks = rules.starts_in == "auto" and (raw or raw_text) and dialect is not None
+    starts_in = dialect.starts_in if asks and dialect else rules.starts_in
     return Setting(
-        grammar=compile_dialect(dialect) if dialect else None,
+        grammar=compile_dialect(dialect, atoms) if dialect else None,
         raw=raw,
         starts_open=starts_in == "reasoning" and not off,
         thinking_off=off,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from gateway.exchange.asking import Asking, asked
 from gateway.exchange.route import RouteRules
 from gateway.findings import Finding
 from gateway.integrity.tally import Tally
@@ -17,18 +19,23 @@ ENGINE_FIELD: Final[Mapping[str, str]] = {"vllm": "reasoning", "sglang": "reason
 """The member an engine's templates read in an assistant turn: vLLM >= 0.16, SGLang 0.5 (reference/vllm.md 3.3)."""
 
 
-def shaped_request(body: bytes, *, protocol: WireProtocol, rules: RouteRules, policy: Policy, tally: Tally) -> bytes:
+def shaped_request(
+    body: bytes, *, protocol: WireProtocol, rules: RouteRules, policy: Policy, asking: Asking, tally: Tally
+) -> bytes:
     """The body to send; the same object when nothing is changed. A fault of ours leaves the request as it came."""
-    if policy.profile is not Profile.FULL or policy.history == "leave":
+    if policy.profile is not Profile.FULL:
         return body
+    shaped, done = body, Counter[str]()
     try:
-        shaped, done = protocol.shape_history(body, _rule(rules, policy))
+        if policy.history != "leave":
+            shaped, done = protocol.shape_history(body, _rule(rules, policy))
+        shaped, more = asked(shaped, asking, rules)
     except Exception:  # the fence (contract rule 7): the engine answers what the client sent
         tally.uninspected["request_internal"] += 1
         return body
     for _ in range(done.pop("arguments_invalid", 0)):
         tally.add(Finding.TOOL_ARGS_INVALID, "emptied", where="request")
-    tally.request.update(+done)
+    tally.request.update(+done + more)
     return shaped
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.limits import Limits
@@ -9,6 +10,7 @@ from gateway.policy import Policy, ReasoningField
 from gateway.rulebook.dialect import Dialect
 from gateway.rulebook.faults import KnownFault
 from gateway.rulebook.openings import Opening
+from gateway.streams.tokens import UNLEARNED, Markers, Spell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,12 +18,14 @@ class RouteRules:
     """How answers on a route are read and what is done about them.
 
     `dialect` is None for `dialect: none`: no text is read, only fields are; `dialect_why` says in a line why it is this
-    one. `source`: `auto`, `fields` or `text`
+    one. `source`: `auto`, `fields`, `text` or `tokens`
     (contract section 3). `starts_in`: `auto`, `content` or `reasoning`. `thinking_default`: `auto`, `on` or `off`.
     `engine`: `auto`, `vllm`, `sglang` …: whose templates read the request; `engine_version`: as it says itself, else
     empty. `parser`, `tools_parser`: the engine's parsers as `dialect` names them, else empty.
     `reasoning_end_string`: as given to the engine's `--reasoning-config`, or None. `openings`: beginnings of an answer
-    that are counted. `faults`: what is known to go wrong in engines, of all of them.
+    that are counted. `faults`: what is known to go wrong in engines, of all of them. `markers`: what of the dialect the
+    model's vocabulary has as one token, as far as it was learned. `spelling`: makes text of the ids of one output, None
+    where there is no tokenizer.
     """
 
     name: str
@@ -39,6 +43,8 @@ class RouteRules:
     reasoning_end_string: str | None = None
     openings: tuple[Opening, ...] = ()
     faults: tuple[KnownFault, ...] = ()
+    markers: Markers = UNLEARNED
+    spelling: Callable[[], Spell] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from gateway.errors import IntegrityError
@@ -9,7 +10,9 @@ from gateway.events import REASONING
 from gateway.exchange.calls import ChoiceCalls
 from gateway.exchange.reading import ExchangeReading, came, content_of, reason_of
 from gateway.integrity.outlet import Piece
+from gateway.integrity.pipeline import Pipeline
 from gateway.integrity.raw import RawPipeline
+from gateway.protocols.chat_tokens import ChatTokens
 from gateway.protocols.protocol import CallChange, Message, NotThisProtocol, Part, Said
 
 
@@ -28,14 +31,18 @@ def inspect_body(reading: ExchangeReading, body: bytes, *, report: bool) -> byte
 
     Raises IntegrityError where the body cannot be read and may not go out unread (contract rule 7), and nothing else.
     """
+    tokens = ChatTokens(reading.asking.tokens) if reading.asking.tokens else None
+    body, texts = tokens.body(body) if tokens else (body, {})
     try:
         message = reading.protocol.decode_body(body)
     except NotThisProtocol as error:
         return _unread(reading, body, error)
     if reading.splits and reading.hidden and len(message.parts) > reading.limits.choices:
         return _unread(reading, body, NotThisProtocol("choice index"))  # its text would show the thought
+    for part in message.parts:
+        part.content = texts.get(part.place, part.content)
     try:
-        return _inspect(reading, message, report=report)
+        return _inspect(reading, message, missing=tokens.missing if tokens else (), report=report)
     except Exception as fault:  # the fence
         reading.note_fault(fault)
         return _unread(reading, body, fault)
@@ -48,11 +55,13 @@ def _unread(reading: ExchangeReading, body: bytes, fault: Exception) -> bytes:
     raise IntegrityError("the gateway could not read the answer") from fault
 
 
-def _inspect(reading: ExchangeReading, message: Message, *, report: bool) -> bytes:
+def _inspect(reading: ExchangeReading, message: Message, *, missing: Collection[object], report: bool) -> bytes:
+    """`missing`: choices whose tokens were asked for and did not come."""
     reading.tally.events += 1
     changes = _Changes()
     for part in message.parts[: reading.limits.choices]:
-        _read(reading, message, part, changes)
+        pipeline = reading.split_pipeline() if part.index in missing else reading.pipeline(part.index)
+        _read(reading, message, part, pipeline, changes)
     if len(message.parts) > reading.limits.choices:
         reading.tally.uninspected["choice_index"] += 1
     if reading.secret:
@@ -76,9 +85,9 @@ def _written(reading: ExchangeReading, message: Message, changes: _Changes) -> b
     return message.data
 
 
-def _read(reading: ExchangeReading, message: Message, part: Part, changes: _Changes) -> None:
+def _read(reading: ExchangeReading, message: Message, part: Part, pipeline: Pipeline, changes: _Changes) -> None:
     """What one choice says, and what of it changes."""
-    pipeline, ending = reading.pipeline(part.index), reading.ending(part)
+    ending = reading.ending(part)
     calls = ChoiceCalls(reading.calls, pipeline, part.index, stream=False)
     pieces: list[Piece | Said] = []
     reasoning, content = part.reasoning, part.content

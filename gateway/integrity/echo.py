@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from gateway.streams.jsonscan import encode_string, loads
+from gateway.streams.tokens import plain
 
 _CRLF: Final = "\r\n"  # a model writes line feeds, whatever it has read
 _ASSISTANT_CALLS: Final = ("tool_calls", "function_call")
@@ -35,11 +36,11 @@ class Echo:
     def said(self, text: str) -> bool:
         """Does `text` stand in a string of the request, or escaped in JSON in one?
 
-        White space at its ends, and the kind of line breaks, do not matter.
+        White space at its ends, the kind of line breaks, and the marks of tokens do not matter.
 
         A request that cannot be parsed may have said anything: True. Linear in the request, whatever the text.
         """
-        bare = text.strip().replace(_CRLF, "\n")
+        bare = plain(text).strip().replace(_CRLF, "\n")
         if not bare:
             return False
         if self._request is not None:

@@ -28,11 +28,27 @@ def shape_history(body: bytes, rule: HistoryRule) -> tuple[bytes, Counter[str]]:
     `arguments_invalid` counts tool call arguments that are no JSON, replaced or not; every other name is a change.
     Raises ValueError when `body` is no JSON.
     """
+    done: Counter[str] = Counter()
+    changes = _turns(_messages(body), rule, done)
+    return (edit(body, {"messages": changes}), done) if changes else (body, done)
+
+
+def shape_histories(body: bytes, rule: HistoryRule) -> tuple[bytes, Counter[str]]:
+    """As `shape_history`, where `messages` is a list of conversations: each for itself."""
+    done: Counter[str] = Counter()
+    turns = {place: _turns(talk, rule, done) for place, talk in enumerate(_messages(body)) if isinstance(talk, list)}
+    changes: Changes = {place: change for place, change in turns.items() if change}
+    return (edit(body, {"messages": changes}), done) if changes else (body, done)
+
+
+def _messages(body: bytes) -> list[Any]:
     request = loads(body)
     messages = request.get("messages") if isinstance(request, dict) else None
-    done: Counter[str] = Counter()
-    if not isinstance(messages, list):
-        return body, done
+    return messages if isinstance(messages, list) else []
+
+
+def _turns(messages: list[Any], rule: HistoryRule, done: Counter[str]) -> Changes:
+    """The changes of one conversation, by the place of the turn."""
     last_answer = _last_answer(messages)
     changes: dict[str | int, Changes] = {}
     for place, message in enumerate(messages):
@@ -41,7 +57,7 @@ def shape_history(body: bytes, rule: HistoryRule) -> tuple[bytes, Counter[str]]:
             turn = _turn(message, rule, done, keeps=keeps)
             if turn:
                 changes[place] = turn
-    return (edit(body, {"messages": changes}), done) if changes else (body, done)
+    return changes
 
 
 def _is_assistant(message: object) -> bool:

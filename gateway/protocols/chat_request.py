@@ -13,6 +13,7 @@ _CONSTRAINTS: Final = (
 _Choice = Literal["auto", "none", "required", "named"]
 _CHOICES: Final[Mapping[str, _Choice]] = {"none": "none", "required": "required"}
 _DECLARE: Final = ("system", "developer", "root")  # roles whose messages may declare tools (reference/sglang.md 3.1)
+_TOKENS: Final = (("ids", "return_token_ids"), ("logprobs", "logprobs"))
 _JSON: Final = ("guided_json", "structured_outputs.json", "structured_outputs.json_object")
 # The thinking decision: the first row whose member has one of the values decides. An explicit flag beats an effort.
 _THINKING: Final[tuple[tuple[str, tuple[object, ...], str], ...]] = (
@@ -49,6 +50,8 @@ def chat_facts(request: dict[str, Any]) -> RequestFacts:
         keeps_stop=request.get("include_stop_str_in_output") is True,
         wants_usage=_at(request, "stream_options.include_usage") is True,
         tools=_tools(request),
+        asks_tokens=frozenset(name for name, member in _TOKENS if request.get(member) is True),
+        names_tokens=request.get("return_tokens_as_token_ids") is True,
     )
 
 

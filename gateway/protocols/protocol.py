@@ -165,8 +165,9 @@ class RequestFacts:
     text. `wants_usage`: a stream is to end with its usage.
     `tools`: None where no function is declared. `prompts`: where the client writes the prompt itself, the texts of all,
     None for one that is no text; choice `index` answers number `index // samples`. `echo`: each answer begins with its
-    prompt. `adds_no_thought`: thinking is turned off where a thought is a block of its own: the answer gets none in
-    which the engine shows none.
+    prompt. `asks_tokens`: what the client asks for of the answer's tokens, `ids` and `logprobs`; `names_tokens`: as
+    their numbers, not their text. `adds_no_thought`: thinking is turned off where a thought is a block of its own: the
+    answer gets none in which the engine shows none.
     """
 
     model: str | None
@@ -186,6 +187,8 @@ class RequestFacts:
     samples: int = 1
     echo: bool = False
     adds_no_thought: bool = False
+    asks_tokens: frozenset[str] = frozenset()
+    names_tokens: bool = False
 
 
 class WireProtocol(Interface):

@@ -251,6 +251,15 @@ class Responses(PlainResponses):
         return self.frame(self._writer.failed(error_object(error)))
 
 
+class StoredResponses(Responses):
+    """`GET /v1/responses/{id}`, plain and streamed, and what `POST /v1/responses/{id}/cancel` answers.
+
+    Counted apart: one answer may be fetched any number of times, and while it is not over.
+    """
+
+    name = "stored_responses"
+
+
 def _part(
     value: dict[str, Any],
     *,

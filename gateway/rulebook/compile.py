@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from gateway.events import Group
 from gateway.rulebook.dialect import Dialect, Header, Kind, Reopen, Thought, ToolRegion
+from gateway.rulebook.marked import mark
 from gateway.streams.calls.region import RegionRules, region_rules
 from gateway.streams.grammar import ANY, FIELD, FIRST, TAIL, Grammar, HeaderGrammar, Rule, State
 from gateway.streams.markers import Plan
@@ -42,16 +43,22 @@ _LIVE: dict[tuple[Kind, State], tuple[Group, ...]] = {
     (Kind.CONTROL, State.THINK): _CONTROL_THOUGHT,
 }
 _THINKING = (State.THINK_START, State.THINK)
+_SPOKEN = (State.OPENABLE, State.ANSWER)
 _FIRST = (State.START, State.THINK_START)  # where an output begins
 _BESIDE = re.compile(r"(<\|[^|<>]+\|>)(\w+)(?=<\|)")  # a word between two control tokens
 
 
 @lru_cache(maxsize=512)
-def compile_dialect(dialect: Dialect) -> Grammar:
-    """The grammar of `dialect`; the same object for an equal dialect."""
+def compile_dialect(dialect: Dialect, atoms: frozenset[str] = frozenset()) -> Grammar:
+    """The grammar of `dialect`; the same object for an equal dialect.
+
+    `atoms`: for text that was made of tokens, what of the literals is one token (`gateway.streams.tokens`).
+    """
     dialect = _spelled(dialect)
+    if atoms:
+        dialect = mark(dialect, atoms)
     regions = _regions(dialect)
-    plans = _plans(dialect, regions)
+    plans = _plans(dialect, regions, tokens=bool(atoms))
     structure = _structure(plans)
     enders = _literals(dialect, (*_ENDERS, Group.MESSAGE_CLOSE, Group.THINK_CLOSE))
     longest = max((len(text) for plan in plans.values() for text in plan.rules), default=1)
@@ -77,12 +84,14 @@ def compile_dialect(dialect: Dialect) -> Grammar:
     )
 
 
-def _plans(dialect: Dialect, regions: tuple[ToolRegion, ...]) -> dict[tuple[State, int], Plan[Rule]]:
+def _plans(dialect: Dialect, regions: tuple[ToolRegion, ...], *, tokens: bool) -> dict[tuple[State, int], Plan[Rule]]:
     """The live set of every state, by thought pair or tool region where that matters."""
     plans: dict[tuple[State, int], Plan[Rule]] = {}
     for state, groups in ((state, groups) for (kind, state), groups in _LIVE.items() if kind is dialect.kind):
         for pair in range(FIELD, len(dialect.thoughts)) if state in _THINKING else range(ANY, 0):
             seen = (Group.THINK_OPEN, *groups) if pair == FIELD and dialect.kind is Kind.TAG else groups
+            if tokens and state in _SPOKEN:
+                seen = (Group.THINK_CLOSE, *seen)  # one that is a token of its own is live everywhere
             plans[state, pair] = Plan(_with_tails(dialect, _live(dialect, regions, state, seen, pair)))
     if dialect.invented:
         written = dict.fromkeys(dialect.invented, Rule(Group.FRAMING, FIRST))

@@ -58,7 +58,12 @@ class GatewayServer:
         self._drain = Drain(config.drain, changed=self._draining)
         self._upstreams = Upstreams(config.timeouts, observe=self.metrics.upstream, reached=reach.heard)
         self._probes = Upstreams(config.timeouts, observe=lambda attempt, outcome: None, reached=reach.heard)
-        self._engines = Engines(lambda: self._standing.routing.engines, self._probes, learned=self._in_force.learn)
+        self._engines = Engines(
+            lambda: self._standing.routing.engines,
+            self._probes,
+            learned=self._in_force.learn,
+            strings=lambda target: self._standing.strings(target),
+        )
         self._reload = Reload(config, load=load, adopt=self._adopt, told=self.metrics.reloaded) if load else None
         self._server: GuardedServer | None = None
         self.metrics.stands(self._standing, self._in_force.facts)

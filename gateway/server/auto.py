@@ -6,14 +6,14 @@ none: it only chooses among the models served. Must not know sockets, or when an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gateway.errors import ConfigError
 from gateway.rulebook.load import Rulebook
 from gateway.rulebook.select import ENGINES
-from gateway.server.config_routes import Route
+from gateway.server.config_routes import Route, with_markers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,13 +29,15 @@ class EngineFacts:
     """What one engine said about itself.
 
     `engine`: `vllm`, `sglang` or `other`. `version`: empty where it was not told. `parsers`: the flags it runs with,
-    `reasoning` and `tools`, as far as it tells them (SGLang does, vLLM does not).
+    `reasoning` and `tools`, as far as it tells them (SGLang does, vLLM does not). `tokens`: the ids of strings that its
+    tokenizer has as one token, of those that were asked for.
     """
 
     engine: str
     version: str
     models: tuple[Served, ...]
     parsers: tuple[tuple[str, str], ...] = ()
+    tokens: Mapping[str, int] = field(default_factory=dict)
 
 
 def informed(route: Route, engines: Sequence[EngineFacts], rulebook: Rulebook) -> Route:
@@ -50,9 +52,14 @@ def informed(route: Route, engines: Sequence[EngineFacts], rulebook: Rulebook) -
     versions = {facts.version for facts in engines}
     if len(versions) == 1:
         route = replace(route, rules=replace(route.rules, engine_version=min(versions)))
+    tokens = _tokens(engines)
     if not route.auto:
-        return route
-    variants = {model.id: _read(route, facts, model, rulebook) for facts in engines for model in facts.models}
+        return with_markers(route, tokens)
+    variants = {
+        model.id: with_markers(_read(route, facts, model, rulebook), tokens)
+        for facts in engines
+        for model in facts.models
+    }
     read = list(variants.values())
     if not read:
         return route
@@ -60,6 +67,12 @@ def informed(route: Route, engines: Sequence[EngineFacts], rulebook: Rulebook) -
         return read[0]
     why = f"`auto`: the engine serves models of different families; {route.dialect_name} for a name it does not serve"
     return replace(_because(route, why), by_model=variants)
+
+
+def _tokens(engines: Sequence[EngineFacts]) -> Mapping[str, int]:
+    """The ids that all engines of a route have for the same string."""
+    told = [dict(facts.tokens) for facts in engines]
+    return {text: ident for text, ident in (told[0] if told else {}).items() if all(x.get(text) == ident for x in told)}
 
 
 def _read(route: Route, facts: EngineFacts, model: Served, rulebook: Rulebook) -> Route:

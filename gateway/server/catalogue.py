@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from gateway.exchange.stored import MIDDLE
 from gateway.findings import Finding
+from gateway.protocols import UNREAD_TEXT
 
 SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)
 """Durations of requests: the ends are a cached health check and a long reasoning answer."""
@@ -56,7 +58,7 @@ REJECTIONS: Final = (
 FALLBACKS: Final = (
     *("request_not_json", "request_body_cap", "request_internal", "no_route", "content_type", "content_encoding"),
     *("response_body_cap", "frame_too_large", "no_event", "no_JSON", "no_chat_completion", "choice_index"),
-    *("no_message", "internal", "server_fault"),
+    *("no_message", "internal", "server_fault", MIDDLE, *UNREAD_TEXT),
 )
 PARSE_STAGES: Final = {
     "request_not_json": "request",

@@ -23,11 +23,14 @@ from gateway.server.config_routes import (
     Match,
     Route,
     find_dialects,
+    find_vocabularies,
     is_host,
     make_routes,
     observe_notes,
     route_notes,
     template_file,
+    token_problems,
+    tokenizer_file,
     upstreams,
 )
 
@@ -184,9 +187,18 @@ def _build(given: _Input) -> Config:
     given.places.refuse(_contradictions(given))
     rulebook = load_rulebook(_rule_folders(given))
     dialects, problems = find_dialects(given.data["routes"], rulebook, given.folder)
-    given.places.refuse(problems)
+    vocabularies, unread = find_vocabularies(given.data["routes"], given.folder)
+    given.places.refuse([*problems, *unread])
     limits = Limits(**{name: _size(value) for name, value in given.key("limits").items() if name in _CAPS})
-    routes = make_routes(given.data, dialects=dialects, profile=profile, limits=limits, rulebook=rulebook)
+    routes = make_routes(
+        given.data,
+        dialects=dialects,
+        vocabularies=vocabularies,
+        profile=profile,
+        limits=limits,
+        rulebook=rulebook,
+    )
+    given.places.refuse(token_problems(routes))
     passthrough = given.key("passthrough")
     drain = dict(given.key("drain"))
     token = drain.pop("token", None)
@@ -245,8 +257,8 @@ def _rule_folders(given: _Input) -> list[Path]:
 def _files(given: _Input) -> tuple[Path, ...]:
     """Each file and folder that is read, once."""
     own = [Path(given.source)] if given.source else []
-    templates = [file for route in given.data["routes"] if (file := template_file(route, given.folder))]
-    return tuple(dict.fromkeys([*own, *_rule_folders(given), *templates]))
+    named = [read(route, given.folder) for route in given.data["routes"] for read in (template_file, tokenizer_file)]
+    return tuple(dict.fromkeys([*own, *_rule_folders(given), *filter(None, named)]))
 
 
 def _notes(given: _Input, profile: Profile) -> Iterator[Problem]:
@@ -254,7 +266,10 @@ def _notes(given: _Input, profile: Profile) -> Iterator[Problem]:
     for path in without_effect(given.data):
         yield path, "has no effect in this version"
     if profile is Profile.FULL:
-        yield ("profile",), "adds to repair, in this version, history rules and a finish reason that is missing"
+        yield (
+            ("profile",),
+            "adds to repair, in this version, requests that are changed and a finish reason that is missing",
+        )
     if profile is Profile.OBSERVE:
         yield from observe_notes(given.data)
 

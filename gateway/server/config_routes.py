@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import chain, count
 from pathlib import Path
@@ -20,15 +20,19 @@ from gateway.findings import Finding
 from gateway.limits import Limits
 from gateway.policy import Dedup, Mode, Policy, Profile, ReasoningField, ToolRescue, policy_for
 from gateway.rulebook.load import Resolved, Rulebook, UnknownDialect
+from gateway.rulebook.marked import atoms_of
 from gateway.rulebook.template import load_template
 from gateway.rulebook.yamlpos import KeyPath
 from gateway.server.config_check import SCHEMA, Problem
+from gateway.server.vocabulary import Vocabulary
+from gateway.streams.tokens import Markers
 
 _ROUTE: Mapping[str, Any] = SCHEMA["$defs"]["route"]["properties"]
 _ACTING = frozenset(finding.value for finding in Finding)
 _RULES = ("source", "starts_in", "thinking_default", "engine")  # route keys that `RouteRules` has under the same name
 _LABEL = re.compile(r"[0-9A-Za-z_](?:[0-9A-Za-z_-]*[0-9A-Za-z_])?")
 _AS_WRITTEN = ("promote_reasoning", "on_internal_error", "raw_text", "phase_commentary")  # keys of `Policy` too
+NO_IDS: Mapping[str, int] = {}
 _OBSERVE = {"reasoning_field": "as_upstream", "on_internal_error": "pass", "phase_commentary": "keep"}
 """What profile `observe` decides over both policy blocks: it promises not to change a byte, and the one edit of the
 profile must be enough to keep that promise."""
@@ -70,7 +74,7 @@ class Route:
     """One deployment: what belongs to it, where it is (base URLs without a final slash), how its answers are read.
 
     `auto`: the dialect follows from what the engine says about itself. `by_model`: the same route for a model that an
-    engine serves, where that one is read otherwise.
+    engine serves, where that one is read otherwise. `vocabulary`: of the model, where the configuration names its file.
     """
 
     match: Match
@@ -79,11 +83,41 @@ class Route:
     dialect_name: str
     auto: bool = False
     by_model: Mapping[str, Route] = field(default_factory=dict)
+    vocabulary: Vocabulary | None = None
+
+    @property
+    def atoms(self) -> tuple[str, ...]:
+        """What of the dialect may be one token; nothing where no tokens are read."""
+        rules = self.rules
+        reads = rules.policy.profile is Profile.FULL and rules.policy.tokens != "never"
+        reads = reads and rules.source in ("auto", "tokens")
+        return atoms_of(rules.dialect) if reads and rules.dialect else ()
 
     @property
     def dialect_why(self) -> str:
         """Why it is read so, in one line."""
         return self.rules.dialect_why
+
+
+def tokenizer_file(route: Mapping[str, Any], folder: Path) -> Path | None:
+    """The model's tokenizer file, as the configuration in `folder` names it."""
+    name = route.get("tokenizer")
+    return None if name is None else folder / name
+
+
+def find_vocabularies(
+    routes: Sequence[Mapping[str, Any]], folder: Path
+) -> tuple[list[Vocabulary | None], list[Problem]]:
+    """The vocabulary of each of the configured `routes` that names one, and what is wrong with the files."""
+    found: list[Vocabulary | None] = []
+    problems: list[Problem] = []
+    for index, route in enumerate(routes):
+        file = tokenizer_file(route, folder)
+        try:
+            found.append(None if file is None else Vocabulary(file))
+        except ConfigError as error:
+            problems.append((("routes", index, "tokenizer"), str(error)))
+    return found, problems
 
 
 def template_file(route: Mapping[str, Any], folder: Path) -> Path | None:
@@ -124,15 +158,16 @@ def make_routes(
     data: Mapping[str, Any],
     *,
     dialects: Sequence[Resolved],
+    vocabularies: Sequence[Vocabulary | None],
     profile: Profile,
     limits: Limits,
     rulebook: Rulebook,
 ) -> tuple[Route, ...]:
-    """The routes of a configuration, in its order; `dialects` has one for each."""
+    """The routes of a configuration, in its order; `dialects` and `vocabularies` have one for each."""
     routes = data["routes"]
     matches = [_match(route.get("match", {})) for route in routes]
     names = _names(matches)
-    return tuple(
+    made = [
         Route(
             match=match,
             upstream=upstreams(route["upstream"]),
@@ -151,9 +186,21 @@ def make_routes(
             ),
             dialect_name=found.name,
             auto=route.get("dialect", _ROUTE["dialect"]["default"]) == "auto" and template_file(route, Path()) is None,
+            vocabulary=vocabulary,
         )
-        for route, match, name, found in zip(routes, matches, names, dialects, strict=True)
-    )
+        for route, match, name, found, vocabulary in zip(routes, matches, names, dialects, vocabularies, strict=True)
+    ]
+    return tuple(map(with_markers, made))
+
+
+def with_markers(route: Route, ids: Mapping[str, int] = NO_IDS) -> Route:
+    """The route with what of its dialect is one token: as its vocabulary says, else `ids`, the engine's own words."""
+    if route.vocabulary and route.atoms:
+        rules = replace(route.rules, markers=route.vocabulary.markers(route.atoms), spelling=route.vocabulary.spelling)
+    else:
+        known = {ids[atom]: atom for atom in route.atoms if atom in ids}
+        rules = replace(route.rules, markers=Markers(texts=frozenset(known.values()), ids=known))
+    return replace(route, rules=rules)
 
 
 def route_notes(routes: Sequence[Route], dialects: Sequence[Resolved]) -> Iterator[Problem]:
@@ -177,6 +224,14 @@ def is_host(name: str) -> bool:
     except UnicodeError:
         return False
     return ":" in name or all(_LABEL.fullmatch(label) for label in labels)
+
+
+def token_problems(routes: Sequence[Route]) -> Iterator[Problem]:
+    """Routes that read tokens which nobody asks for."""
+    for index, route in enumerate(routes):
+        policy = route.rules.policy
+        if route.rules.source == "tokens" and (policy.profile is Profile.REPAIR or policy.tokens == "never"):
+            yield ("routes", index, "source"), "tokens needs profile full, and policy.request.tokens other than never"
 
 
 def observe_notes(data: Mapping[str, Any]) -> Iterator[Problem]:
@@ -240,8 +295,7 @@ def _policy(profile: Profile, *, top: Mapping[str, Any], own: Mapping[str, Any])
         **{key: keys[key] for key in _AS_WRITTEN if key in keys},
     }
     request = {**top.get("request", {}), **own.get("request", {})}
-    if "history" in request:
-        changes["history"] = request["history"]
+    changes |= {name: request[name] for name in ("history", "stop", "tokens") if name in request}
     if "reasoning_field" in keys:
         changes["reasoning_field"] = ReasoningField(keys["reasoning_field"])
     return policy_for(profile, **changes)

@@ -1,15 +1,17 @@
 """Asks engines what they are: which models they serve, which engine and version it is. Best effort, in the background.
 
-`/v1/models` is the same on both engines; `/version` is vLLM's, `/get_server_info` and `/get_model_info` are SGLang's
-(reference/vllm.md and sglang.md, route lists). No request of a client waits for it, and an engine that wants a key for
-these routes stays unknown. Must not know routes, dialects, metrics.
+`/v1/models` and `/tokenize` are the same on both engines; `/version` is vLLM's, `/get_server_info` and
+`/get_model_info` are SGLang's (reference/vllm.md and sglang.md, route lists). No request of a client waits for it, and
+an engine that wants a key for these routes stays unknown. Must not know routes, dialects, metrics.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gateway import __version__
@@ -29,6 +31,8 @@ ANSWER_BYTES = 1024 * 1024
 """Cap of one answer; past it the engine has said nothing."""
 MODELS = 64
 """Models of one engine that are remembered; adapters can be many."""
+STRINGS = 128
+"""Strings of one dialect whose tokens are asked for."""
 NAME_CHARACTERS = 256
 """A longer name is none: it would become a label and a line in the log."""
 
@@ -38,7 +42,8 @@ _VERSION = re.compile(r"[0-9A-Za-z.+_-]{1,64}")
 
 
 class Engines:
-    """Asks every engine in rounds. `targets`: those in use. `learned` hears what a round brought.
+    """Asks every engine in rounds. `targets`: those in use. `learned` hears what a round brought. `strings`: those of
+    which it matters whether they are one token there; what an engine has said of them stands until it serves others.
 
     `upstreams` is a pool of its own: these questions are no traffic.
     """
@@ -49,8 +54,10 @@ class Engines:
         upstreams: Upstreams,
         *,
         learned: Callable[[Mapping[Target, EngineFacts]], None],
+        strings: Callable[[Target], Sequence[str]],
     ) -> None:
-        self._targets, self._upstreams, self._learned = targets, upstreams, learned
+        self._targets, self._upstreams, self._learned, self._strings = targets, upstreams, learned, strings
+        self._tokens: dict[Target, tuple[object, Mapping[str, int]]] = {}
         self._soon = asyncio.Event()
 
     async def run(self) -> None:
@@ -73,8 +80,28 @@ class Engines:
         targets = self._targets()
         answers = await asyncio.gather(*(self._facts(target) for target in targets))
         facts = {target: said for target, said in zip(targets, answers, strict=True) if said is not None}
-        self._learned(facts)
+        for target, said in facts.items():
+            facts[target] = replace(said, tokens=self._tokens.get(target, (None, {}))[1])
+        self._learned(facts)  # which strings matter follows from it
+        spelled = {target: replace(said, tokens=await self._spelled(target, said)) for target, said in facts.items()}
+        if spelled != facts:
+            self._learned(spelled)
         return len(facts) == len(targets)
+
+    async def _spelled(self, target: Target, said: EngineFacts) -> Mapping[str, int]:
+        """The ids of the strings that are one token: as they were told for these models, else asked for now."""
+        strings = tuple(self._strings(target))[:STRINGS]
+        about = (said.models, strings)
+        if self._tokens.get(target, (None,))[0] != about:
+            tokens = {text: ident for text in strings if (ident := await self._token(target, text, said)) is not None}
+            self._tokens[target] = about, tokens
+        return self._tokens[target][1]
+
+    async def _token(self, target: Target, text: str, said: EngineFacts) -> int | None:
+        """The id of a string that is one token."""
+        question = {"model": said.models[0].id, "prompt": text, "add_special_tokens": False}
+        tokens = (await self._json(target, b"/tokenize", question)).get("tokens")
+        return tokens[0] if isinstance(tokens, list) and len(tokens) == 1 and type(tokens[0]) is int else None
 
     async def _facts(self, target: Target) -> EngineFacts | None:
         listed = await self._json(target, b"/v1/models")
@@ -95,13 +122,17 @@ class Engines:
             parsers=tuple(_parsers(engine, said)),
         )
 
-    async def _json(self, target: Target, path: bytes) -> dict[str, Any]:
+    async def _json(self, target: Target, path: bytes, question: object = None) -> dict[str, Any]:
         """The object that the engine answers with; an empty one for anything else."""
         answer = _Body()
-        fields = ((b"Accept", b"application/json"), (b"User-Agent", USER_AGENT))
+        fields = [(b"Accept", b"application/json"), (b"User-Agent", USER_AGENT)]
+        ask = Ask(method="GET", target=path, fields=fields)
+        if question is not None:
+            fields.append((b"Content-Type", b"application/json"))
+            ask = Ask(method="POST", target=path, fields=fields, body=json.dumps(question).encode())
         try:
             async with asyncio.timeout(ASK_SECONDS):
-                await self._upstreams.run(Call(Ask(method="GET", target=path, fields=fields), answer), [target])
+                await self._upstreams.run(Call(ask, answer), [target])
             value = loads(bytes(answer.body)) if answer.status == 200 else None
         except (TimeoutError, ValueError):
             return {}

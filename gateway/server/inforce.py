@@ -30,6 +30,13 @@ class Standing:
     routing: Routing
     models: frozenset[str]
 
+    def strings(self, target: Target) -> tuple[str, ...]:
+        """Of which it matters whether they are one token at `target`: those of routes without a tokenizer file."""
+        asks = (route for route in self.config.routes if route.vocabulary is None)
+        here = (route for route in asks if target in map(target_of, route.upstream))
+        read = (each for route in here for each in (route, *route.by_model.values()))
+        return tuple(dict.fromkeys(atom for route in read for atom in route.atoms))
+
 
 class InForce:
     """`now` is what stands. `changed` hears of every replacement, after it."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gateway import __version__
 from gateway.errors import IntegrityError
-from gateway.exchange import Delivery, Ending, Exchange
+from gateway.exchange import Delivery, Ending, Exchange, StoredExchange
 from gateway.server.connection import GivenUp
 from gateway.server.relay import Relay, relay_head
 from gateway.server.wire import Field, Head
@@ -21,6 +21,8 @@ VIA = b"X-Integrity-Via"
 """On an answer that a gateway has read and may have repaired: the next gateway lets it pass."""
 LONG_BODY_BYTES = 256 * 1024
 """A plain answer over this size is read in a thread: a hundred kilobytes are a millisecond or two."""
+REFUSALS = (400, 422)
+"""Statuses of an engine that does not know a member of the request."""
 HOLDS_KEPT = 256
 """Holds of one answer that are measured; a stream of markers could have any number."""
 
@@ -38,16 +40,20 @@ class Inspected:
 
     `acts` False: the answer is observed, so that a gateway in front still has it to repair. `hides`: no reasoning may
     go out, whoever has read the answer before. `heartbeat`: as `Relay.keep_warm` takes it. `chained`: another gateway
-    has read the answer, and it is relayed. `slowest`: seconds that the slowest read took us, `finishing`: that the end
+    has read the answer, and it is relayed. `refused`: the engine does not take what was asked for beyond the client's
+    request; nothing of its answer is kept. `slowest`: seconds that the slowest read took us, `finishing`: that the end
     took. `holds`: what waited, once it waits no more. `settled` False: the end of the answer is `settle`'s to do, and
     until then the exchange is nobody else's.
     """
 
-    def __init__(self, relay: Relay, exchange: Exchange, *, acts: bool, hides: bool, heartbeat: float) -> None:
+    def __init__(
+        self, relay: Relay, exchange: Exchange | StoredExchange, *, acts: bool, hides: bool, heartbeat: float
+    ) -> None:
         self._relay, self.exchange, self._heartbeat = relay, exchange, heartbeat
         self._via: list[Field] = [(VIA, __version__.encode())] if acts else []
         self._hides = hides
         self.chained = False
+        self.refused = False
         self.settled = True
         self._size = 0
         self._head: Head | None = None
@@ -70,6 +76,10 @@ class Inspected:
             self.chained = True
             self._head = head
             self._relay_all(head)
+            return
+        if head.status in REFUSALS and self.exchange.asks:
+            self.refused = True
+            self.data = _ignored  # type: ignore[method-assign]
             return
         try:
             self.delivery = self.exchange.head(
@@ -115,7 +125,7 @@ class Inspected:
         Inspected.data(self, body)
 
     def end(self) -> None:
-        if self.fault is not None:
+        if self.fault is not None or self.refused:
             return
         if self._size > LONG_BODY_BYTES and not self._relay.status:
             self.settled = False
@@ -197,3 +207,7 @@ class Inspected:
 
 def _nothing(chunk: bytes) -> bytes:
     return b""
+
+
+def _ignored(body: bytes) -> None:
+    return None

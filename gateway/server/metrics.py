@@ -26,7 +26,7 @@ from prometheus_client import (
 from gateway import __version__
 from gateway.findings import LEAKS
 from gateway.integrity.tally import NOT_DONE, Tally
-from gateway.protocols import PROTOCOLS
+from gateway.protocols import PROTOCOLS, STORED
 from gateway.server.auto import EngineFacts
 from gateway.server.catalogue import (
     CALL_FAILURES,
@@ -79,7 +79,7 @@ class Metrics:
     # ------------------------------------------------------------------ series before anything is counted
 
     def _begin(self) -> None:
-        routes = (*sorted({protocol.name for protocol in PROTOCOLS.values()}), OTHER)
+        routes = (*sorted({protocol.name for protocol in (*PROTOCOLS.values(), STORED)}), OTHER)
         self._zero("http_requests", [(route, code) for route in routes for code in LABELS["code"]])
         for name in ("http_request_duration_seconds", "http_requests_in_flight"):
             self._zero(name, [(route,) for route in routes])

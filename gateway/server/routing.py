@@ -12,11 +12,9 @@ from fnmatch import fnmatchcase
 from posixpath import normpath
 from urllib.parse import unquote
 
-from aiohttp import hdrs
-
 from gateway.errors import ClientFault, NotForwarded
 from gateway.policy import ReasoningField
-from gateway.protocols import protocol_for
+from gateway.protocols import protocol_of
 from gateway.protocols.protocol import WireProtocol
 from gateway.server.config import Config, Route
 from gateway.server.connection import Target, target_of
@@ -116,14 +114,14 @@ class Routing:
 
     def inspected(self, *, method: str, path: str) -> WireProtocol | None:
         """The protocol that reads the route; `path` is raw, without query."""
-        return protocol_for(path) if method == hdrs.METH_POST and "#" not in path else None
+        return protocol_of(method, path) if "#" not in path else None
 
     def check_forwarded(self, *, method: str, path: str) -> None:
         """Raises NotForwarded where `passthrough` does not let an uninspected route through.
 
         Raises Disguised where reasoning is hidden and the path is an inspected one in other letters.
         """
-        if self._hides and method == hdrs.METH_POST and ("#" in path or protocol_for(_undisguised(path))):
+        if self._hides and _may_be_inspected(method, path):
             raise Disguised("the path must be written without escapes, dot segments, empty segments and parameters")
         if self._passthrough == "all":
             return
@@ -145,6 +143,11 @@ class Routing:
         if self._hides and inspected:
             raise NoRoute("no route accepts this model, path, headers and key")
         return Choice(route=None, targets=self._unmatched)
+
+
+def _may_be_inspected(method: str, path: str) -> bool:
+    """True where some server may take `path` for that of an inspected route."""
+    return ("#" in path and method in ("GET", "POST")) or protocol_of(method, _undisguised(path)) is not None
 
 
 def _undisguised(path: str) -> str:

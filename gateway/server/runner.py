@@ -11,6 +11,7 @@ import hashlib
 import logging
 import time
 import uuid
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -18,10 +19,12 @@ from typing import Any, cast
 from aiohttp import web
 
 from gateway.errors import Draining, EngineFault, EngineTruncated, IntegrityError
-from gateway.exchange import open_exchange, peek_request
+from gateway.exchange import Exchange, Overrides, StoredExchange, open_exchange, peek_request
 from gateway.policy import Profile, ReasoningField
-from gateway.protocols.protocol import WireProtocol
+from gateway.protocols import STORED, unread_text
+from gateway.protocols.protocol import RequestFacts, WireProtocol
 from gateway.server import drain, logs
+from gateway.server.config import Route
 from gateway.server.connection import Ask, Call, CutByDrain
 from gateway.server.guard import OPENAI, Door, Refused, error_head, refusal
 from gateway.server.headers import for_engine
@@ -33,6 +36,7 @@ from gateway.server.relay import Relay, Untouched, Written
 from gateway.server.routing import Choice
 from gateway.server.tunnel import Tunnel, asks_for_tunnel
 from gateway.server.upstream import Upstreams
+from gateway.server.wire import Field
 
 REPLAYABLE_BYTES = 64 * 1024
 """A body up to this size that nobody inspects is read whole, so that it can be sent again on a fresh connection."""
@@ -171,27 +175,27 @@ class Runner:
         )
         reads_only = overrides.observe or rules.policy.profile is Profile.OBSERVE
         visit.details["profile"] = Profile.OBSERVE if reads_only else rules.policy.profile
-        exchange = open_exchange(protocol=protocol, body=body, facts=facts, rules=rules, overrides=overrides)
-        if not legible:
-            exchange.tally.uninspected.clear()  # it says what a missing request means otherwise: no JSON
-            exchange.tally.uninspected["request_body_cap"] += 1
         hides = rules.policy.reasoning_field is ReasoningField.NONE
-        visit.sink = sink = Inspected(
-            visit.relay, exchange, acts=not reads_only, hides=hides, heartbeat=config.timeouts.heartbeat
-        )
-        ask = Ask(
-            method=request.method,
-            target=visit.target,
-            fields=for_engine(request.raw_headers, identity=hides or not reads_only, upgrade=False),
-            body=exchange.upstream_body if whole else intake.rest(body),
-            length=request.content_length,
-        )
-        visit.busy = time.perf_counter() - read
-        await self._run(visit, ask, sink, choice)
+        fields = for_engine(request.raw_headers, identity=hides or not reads_only, upgrade=False)
+        for asks in (True, False):
+            exchange = _opened(protocol, body, facts, choice.route, overrides, asks=asks)
+            if not legible:
+                exchange.tally.uninspected.clear()  # it says what a missing request means otherwise: no JSON
+                exchange.tally.uninspected["request_body_cap"] += 1
+            visit.sink = sink = Inspected(
+                visit.relay, exchange, acts=not reads_only, hides=hides, heartbeat=config.timeouts.heartbeat
+            )
+            visit.busy = time.perf_counter() - read
+            await self._ask(visit, fields, exchange.upstream_body if whole else intake.rest(body), sink, choice)
+            if not sink.refused:
+                return
 
     async def _pass_through(self, visit: Visit) -> None:
         """A route nobody inspects. Its body is read first only where it names the engine, or is small."""
         request, config = visit.request, visit.standing.config
+        unread = unread_text(request.method, visit.path)
+        if unread is not None:
+            self._metrics.fallback(unread)
         intake = Intake(request, silence=config.timeouts.request_body)
         names_engine = visit.standing.routing.by_model and request.content_type == "application/json"
         limit = config.limits.request_body if names_engine else REPLAYABLE_BYTES
@@ -209,20 +213,30 @@ class Runner:
         await self._run(visit, ask, sink, self._choose(visit, None))
 
     async def _forward(self, visit: Visit, intake: Intake, body: bytes, *, whole: bool, choice: Choice) -> None:
-        request = visit.request
-        ask = Ask(
-            method=request.method,
-            target=visit.target,
-            fields=for_engine(request.raw_headers, identity=False, upgrade=False),
-            body=body if whole else intake.rest(body),
-            length=request.content_length,
-        )
-        await self._run(visit, ask, Untouched(visit.relay), choice)
+        fields = for_engine(visit.request.raw_headers, identity=False, upgrade=False)
+        await self._ask(visit, fields, body if whole else intake.rest(body), Untouched(visit.relay), choice)
 
     # ------------------------------------------------------------------ steps
 
+    async def _ask(
+        self,
+        visit: Visit,
+        fields: Sequence[Field],
+        body: bytes | AsyncIterator[bytes],
+        sink: Inspected | Untouched,
+        choice: Choice,
+    ) -> None:
+        """Have the answer to the client's request, with these fields and this body."""
+        request = visit.request
+        length = request.content_length
+        ask = Ask(method=request.method, target=visit.target, fields=fields, body=body, length=length)
+        await self._run(visit, ask, sink, choice)
+
     async def _run(self, visit: Visit, ask: Ask, sink: Inspected | Untouched | Tunnel, choice: Choice) -> None:
-        """Have the answer. Raises what ended it early, where nothing was sent to the client yet."""
+        """Have the answer. Raises what ended it early, where nothing was sent to the client yet.
+
+        Nothing is said of an answer that has to be asked for again (`Inspected.refused`).
+        """
         visit.phase = "head"
         visit.call = visit.relay.call = Call(ask, sink)
         try:
@@ -230,6 +244,8 @@ class Runner:
         except IntegrityError as error:  # the client's own, of a body that was streamed
             sink.broken(error)
         if isinstance(sink, Inspected):
+            if sink.refused:
+                return
             await sink.settle()
         if sink.fault is not None:
             visit.details["fault"] = sink.fault.code
@@ -290,6 +306,7 @@ class Runner:
 
     def _add_up(self, visit: Visit, sink: Inspected) -> None:
         exchange = sink.exchange
+        visit.model = exchange.model or visit.model  # of a stored answer known only now
         tally = exchange.tally
         for reason, count in tally.uninspected.items():
             self._metrics.fallback(reason, count)
@@ -310,6 +327,21 @@ class Runner:
         bug = logs.where(sink.bug) if sink.bug is not None else exchange.fault
         visit.details |= {"bug": bug} if bug else {}
         visit.details |= {"findings": tally.header()} if tally.findings else {}
+
+
+def _opened(
+    protocol: WireProtocol, body: bytes, facts: RequestFacts | None, route: Route, overrides: Overrides, *, asks: bool
+) -> Exchange | StoredExchange:
+    """The exchange; of a stored answer, whose request is not known, one that learns from it what it was.
+
+    `asks`: as `open_exchange` has it.
+    """
+    if protocol is not STORED:
+        return open_exchange(
+            protocol=protocol, body=body, facts=facts, rules=route.rules, overrides=overrides, asks=asks
+        )
+    by_model = {model: variant.rules for model, variant in route.by_model.items()}
+    return StoredExchange(protocol=protocol, body=body, rules=route.rules, by_model=by_model, overrides=overrides)
 
 
 def _request_id(request: web.BaseRequest) -> str:

@@ -157,3 +157,7 @@ class Quoting:
         self._code = 0
         self._opening = self._blank = True
         self._citing.line_break()
+
+
+UNQUOTED: Final = Quoting()
+"""The state at a place where nothing is quoted: the beginning of a text. Never told of any."""

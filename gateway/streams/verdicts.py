@@ -13,7 +13,8 @@ from gateway.events import Effect, Group
 from gateway.streams.calls.region import RegionRules
 from gateway.streams.grammar import ANY, FIRST, TAIL, Grammar, Rule, State, Take, Takes
 from gateway.streams.lookahead import Lookahead, either, line_end
-from gateway.streams.quoting import Quoting
+from gateway.streams.quoting import UNQUOTED, Quoting
+from gateway.streams.tokens import STRUCTURAL, plain
 
 # A verdict: effect, reason, next state (None: stay), next index. None instead of a verdict: undecided, hold.
 Verdict = tuple[Effect, str, State | None, int]
@@ -65,13 +66,19 @@ class Verdicts:
             if whole is None:
                 return None if not final and _TAIL_SO_FAR.match(text, end) else (Effect.TEXT, "not this tag", None, ANY)
             end = self._end = whole.end()
-        return _ON[rule.group](self, rule, text, end, final)
+        if text.find(STRUCTURAL, self._begin, end) < 0:
+            return _ON[rule.group](self, rule, text, end, final)
+        quoting, self._quoting = self._quoting, UNQUOTED  # a token of its own is never a quotation of itself
+        try:
+            return _ON[rule.group](self, rule, text, end, final)
+        finally:
+            self._quoting = quoting
 
     # ------------------------------------------------------------------ guards
 
     def _guarded(self) -> bool:
-        """Inside a thought of raw text the first closer wins; everywhere else quoting counts."""
-        return self._state not in THINKING or self._guards_thought
+        """Inside a thought of raw text the first closer wins; everywhere else quoting counts, but not for tokens."""
+        return self._quoting is not UNQUOTED and (self._state not in THINKING or self._guards_thought)
 
     def _mention(self, text: str, end: int, final: bool) -> bool | None:
         """True where a control token is only talked about; None: not known yet.
@@ -132,7 +139,7 @@ class Verdicts:
         if self._state in THINKING:
             return self._close_thought(text, end, final, after)
         if not self._grammar.tags:
-            if self._pristine or self._state is State.AFTER_CLOSER:
+            if self._pristine or self._state is State.AFTER_CLOSER or self._quoting is UNQUOTED:
                 return Effect.DROP, "a closer before the answer's first word", after, ANY
             return Effect.TEXT, "a closer outside a thought", None, ANY
         if self._state is not State.ANSWER:
@@ -293,7 +300,8 @@ class Verdicts:
         if close < 0 and not self._grammar.tags:
             return self._no_header()
         stop = close if close >= 0 else len(text)
-        target = next((to for pattern, to in header.rules if pattern.fullmatch(text, end, stop)), None)
+        opener, said = plain(text[self._begin : end]), plain(text[self._begin : stop])  # a rule may look behind
+        target = next((to for pattern, to in header.rules if pattern.fullmatch(said, len(opener))), None)
         led = self._state is State.AFTER_TURN or rule.group is Group.END_OF_TURN
         if target is None or (target == "foreign" and not led):  # no end of turn has come before another role's header
             return self._no_header()

@@ -32,7 +32,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-WIRE = _names("aiohttp multidict yarl uvloop prometheus_client jsonschema yaml")
+WIRE = _names("aiohttp multidict yarl uvloop prometheus_client jsonschema tokenizers yaml")
 VALUES = Part(0, with_siblings=True)
 PARTS = {
     "events": VALUES,

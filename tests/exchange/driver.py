@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from gateway.exchange import Exchange, Overrides, RouteRules, open_exchange, peek_request
+from gateway.exchange import Exchange, Overrides, RouteRules, StoredExchange, open_exchange, peek_request
 from gateway.limits import Limits
 from gateway.policy import Profile, policy_for
 from gateway.protocols import protocol_for
@@ -140,7 +140,7 @@ class Answer:
         return dict(self.exchange.tally.uninspected)
 
 
-def findings(exchange: Exchange) -> dict[str, int]:
+def findings(exchange: Exchange | StoredExchange) -> dict[str, int]:
     """`finding/action` to its count."""
     counts: dict[str, int] = {}
     for row, count in exchange.tally.findings:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.exchange import Overrides
+from gateway.exchange.asking import NOTHING
 from gateway.exchange.request import shaped_request
 from gateway.findings import Finding
 from gateway.integrity.tally import Tally
@@ -124,5 +125,5 @@ def test_a_fault_of_ours_sends_what_the_client_sent() -> None:
     body = b"no JSON"
     rules = route(read_as=dialect("think"))
     tally = Tally(rules.policy)
-    assert shaped_request(body, protocol=chat(), rules=rules, policy=rules.policy, tally=tally) is body
+    assert shaped_request(body, protocol=chat(), rules=rules, policy=rules.policy, asking=NOTHING, tally=tally) is body
     assert dict(tally.uninspected) == {"request_internal": 1}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.limits import Limits
-from gateway.protocols.chat_history import shape_history
+from gateway.protocols.chat_history import shape_histories, shape_history
 from gateway.protocols.protocol import HistoryRule
 from gateway.rulebook.compile import compile_dialect
 from gateway.rulebook.load import load_rulebook
@@ -216,3 +216,31 @@ def test_other_turns_and_unknown_members_keep_their_bytes_and_a_second_time_chan
     for text in others:
         at = once.index(text, at) + len(text)
     assert once.startswith(b'{"n" : ') and once.endswith(b'] , "x":"\\u00e4"}')
+
+
+# ---------------------------------------------------------------------- several conversations
+
+
+def test_each_conversation_is_shaped_for_itself() -> None:
+    """A last answer, up to which gpt-oss forgets its reasoning, is one of its own conversation."""
+    called, said = turn(reasoning="r", tool_calls=[CALL]), turn(content="a", reasoning="r")
+    body = json.dumps({"messages": [[USER, called], [USER, called, USER, said], [said]]}).encode()
+    shaped, done = shape_histories(body, rule("tool_loop"))
+    cut = [{name: value for name, value in each.items() if name != "reasoning"} for each in (called, said)]
+    assert json.loads(shaped)["messages"] == [[USER, called], [USER, cut[0], USER, cut[1]], [cut[1]]]
+    assert done == {"stripped": 3}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[]",
+        b'{"messages":null}',
+        b'{"messages":[]}',
+        b'{"messages":["hi",1,[],[null],{"role":"assistant","content":"a","reasoning":"r"}]}',
+        b'{ "messages" : [[{"role":"user","content":"<think>t</think>a","reasoning":"r"}]], "n":1.10 }',
+    ],
+)
+def test_conversations_that_need_no_change_stay_the_same_object(body: bytes) -> None:
+    shaped, done = shape_histories(body, rule("strip"))
+    assert (shaped is body, done) == (True, {})

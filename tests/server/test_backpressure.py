@@ -20,7 +20,7 @@ from tests.support.upstream import LAST_CHUNK, SSE, Talk, chunk, engine, plain, 
 
 PIECE = b'data: {"choices":[{"index":0,"delta":{"content":"%b"}}]}\n\n' % (b"x" * 4000)
 PIECES = 10_000  # 40 MB: far more than the kernel's socket buffers on the way
-REQUESTS = {"inspected": post(b'{"messages":[],"stream":true}'), "uninspected": get("/v1/responses/resp_1")}
+REQUESTS = {"inspected": post(b'{"messages":[],"stream":true}'), "uninspected": get("/v1/responses/resp_1/input_items")}
 
 
 class Flood:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gateway.server.catalogue import ACTIONS, CATALOGUE, MODELS_KEPT
+from gateway.protocols import UNREAD_TEXT
+from gateway.server.catalogue import ACTIONS, CATALOGUE, FALLBACKS, MODELS_KEPT
 from gateway.server.config import Timeouts
 from gateway.server.engines import KNOWN_SECONDS, UNKNOWN_SECONDS
 
@@ -25,6 +26,13 @@ def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
     assert f"Every {KNOWN_SECONDS:g} seconds, and every {UNKNOWN_SECONDS:g} until" in PAGE
     assert f"at most {MODELS_KEPT} in the life of a process" in PAGE
     assert f"`timeouts.heartbeat` ({Timeouts().heartbeat:g} s)" in PAGE
+
+
+def test_the_page_names_every_route_whose_text_is_not_read() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (`[^|]+`) \|$", PAGE, re.MULTILINE)
+    said = {name: tuple(re.findall(r"`([^`]+)`", routes.replace("…", "*"))) for name, routes in rows}
+    assert said == UNREAD_TEXT
+    assert set(UNREAD_TEXT) <= set(FALLBACKS)
 
 
 def test_metrics_that_the_page_speaks_of_exist() -> None:

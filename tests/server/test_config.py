@@ -149,13 +149,7 @@ LATER = [
     ({"limits": {"total_buffered": "1GiB"}}, 'limits.total_buffered: "1GiB"', "lower the caps of one exchange"),
     ({"policy": {"preamble": "strip"}}, 'policy.preamble: "strip"', "use off or observe"),
     ({"policy": {"regenerate": {"for": ["empty_response"]}}}, "policy.regenerate.for: this", "leave it empty"),
-    ({"policy": {"request": {"stop": "gateway"}}}, 'policy.request.stop: "gateway"', "use engine or auto"),
-    ({"policy": {"request": {"tokens": "ids"}}}, 'policy.request.tokens: "ids"', "use never or auto"),
-    (
-        {"routes": [{"upstream": UPSTREAM, "source": "tokens"}]},
-        'routes[0].source: "tokens"',
-        "use auto, fields or text",
-    ),
+    ({"policy": {"request": {"stop": "gateway"}}}, 'policy.request.stop: "gateway"', "use engine, in_step or auto"),
 ]
 
 
@@ -479,7 +473,7 @@ def test_an_unknown_dialect_on_the_command_line_names_the_flag() -> None:
 
 
 def test_profile_full_says_how_far_it_goes() -> None:
-    told = "adds to repair, in this version, history rules and a finish reason that is missing"
+    told = "adds to repair, in this version, requests that are changed and a finish reason that is missing"
     assert built({"profile": "full"}).warnings == (f"test: profile: {told}",)
 
 

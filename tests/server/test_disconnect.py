@@ -14,7 +14,7 @@ from tests.support.upstream import SSE, Script, Talk, chunk, engine, plain
 
 BODY = b'{"messages":[],"stream":true}'
 EVENT = b'data: {"choices":[{"index":0,"delta":{"content":"hi"}}]}\n\n'
-REQUESTS = {"inspected": post(BODY), "uninspected": get("/v1/responses/resp_1")}
+REQUESTS = {"inspected": post(BODY), "uninspected": get("/v1/responses/resp_1/input_items")}
 
 
 class Watched:

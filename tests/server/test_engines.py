@@ -22,17 +22,18 @@ LISTED = {"object": "list", "data": [{"id": "m", "object": "model", "owned_by": 
 VLLM = {"/v1/models": LISTED, "/version": {"version": "0.32.0"}}
 
 
-async def asked(about: Mapping[str, Any]) -> EngineFacts | None:
-    """What is known of an engine that answers `about`."""
+async def asked(about: Mapping[str, Any], strings: tuple[str, ...] = ()) -> EngineFacts | None:
+    """What is known of an engine that answers `about`, with the tokens of `strings`."""
     heard: list[Mapping[Target, EngineFacts]] = []
     async with engine(stalling, about=about) as upstream:
         pool = Upstreams(Timeouts(), observe=lambda attempt, outcome: None)
         target = target_of(upstream.url)
-        complete = await Engines(lambda: [target], pool, learned=heard.append).ask()
+        engines = Engines(lambda: [target], pool, learned=heard.append, strings=lambda asked: strings)
+        complete = await engines.ask()
         pool.close()
         assert upstream.seen == []
     assert complete is (target in heard[0])
-    return heard[0].get(target)
+    return heard[-1].get(target)
 
 
 async def test_vllm_is_known_by_its_version_route() -> None:
@@ -122,12 +123,55 @@ async def test_an_engine_that_is_silent_or_away_says_nothing(monkeypatch: pytest
     target = target_of(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
     heard: list[Mapping[Target, EngineFacts]] = []
     pool = Upstreams(Timeouts(), observe=lambda attempt, outcome: None)
-    engines = Engines(lambda: [target], pool, learned=heard.append)
+    engines = Engines(lambda: [target], pool, learned=heard.append, strings=lambda asked: ())
     assert not await engines.ask()
     server.close()
     await server.wait_closed()
     assert not await engines.ask()
     assert heard == [{}, {}]
+
+
+def tokenizing(*whole: str) -> Mapping[str, Any]:
+    """An engine with a vocabulary in which `whole` are tokens, numbered from 100; others are of two."""
+
+    def tokenize(question: Mapping[str, Any]) -> object:
+        assert (question["model"], question["add_special_tokens"]) == ("m", False)
+        text = question["prompt"]
+        return {"count": 1, "tokens": [100 + whole.index(text)] if text in whole else [1, 2]}
+
+    return {**VLLM, "/tokenize": tokenize}
+
+
+async def test_of_each_string_that_matters_it_is_asked_whether_it_is_one_token() -> None:
+    facts = await asked(tokenizing("</think>", "<think>"), strings=("<think>", "</think>", "</other>"))
+    assert facts is not None
+    assert facts.tokens == {"<think>": 101, "</think>": 100}
+
+
+@pytest.mark.parametrize("said", [None, {}, {"tokens": "5"}, {"tokens": [True]}, {"tokens": [[5]]}, {"tokens": []}])
+async def test_where_an_engine_does_not_tell_nothing_is_a_token(said: object) -> None:
+    facts = await asked({**VLLM, "/tokenize": said}, strings=("<think>",))
+    assert facts is not None
+    assert facts.tokens == {}
+
+
+async def test_tokens_are_asked_for_again_only_when_the_engine_serves_others_or_other_strings_matter() -> None:
+    about = dict(tokenizing("<a>", "<b>"))
+    strings = ["<a>"]
+    heard: list[Mapping[Target, EngineFacts]] = []
+    async with engine(stalling, about=about) as upstream:
+        pool = Upstreams(Timeouts(), observe=lambda attempt, outcome: None)
+        target = target_of(upstream.url)
+        engines = Engines(lambda: [target], pool, learned=heard.append, strings=lambda asked: strings)
+        questions = []
+        for change in (None, None, "<b>"):
+            if change:
+                strings.append(change)
+            await engines.ask()
+            questions.append(upstream.questions)
+        pool.close()
+    assert [later - earlier for earlier, later in zip([0, *questions], questions, strict=False)] == [3, 2, 4]
+    assert heard[-1][target].tokens == {"<a>": 100, "<b>": 101}
 
 
 # ---------------------------------------------------------------- in a running gateway

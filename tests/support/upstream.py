@@ -110,8 +110,9 @@ async def stalling(talk: Talk) -> None:
 class Engine:
     """A listening engine. Each request takes the next script; the last one is played again and again.
 
-    `about`: path to JSON body, what it says to the gateway's own questions about it; those are neither in `seen` nor do
-    they take a script. `questions`: how many there were. `connections`: those that carried another request.
+    `about`: path to JSON body, or what makes one of the question's: what it says to the gateway's own questions about
+    it; those are neither in `seen` nor do they take a script. `questions`: how many there were. `connections`: those
+    that carried another request.
     """
 
     url: str
@@ -128,6 +129,8 @@ class Engine:
 
 async def _tell(talk: Talk, about: Mapping[str, object]) -> None:
     said = about.get(talk.request.target)
+    if callable(said):
+        said = said(json.loads(talk.request.body))
     await talk.say(plain(json.dumps(said).encode(), JSON if said is not None else JSON.replace(b"200 OK", b"404 No")))
 
 

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from gateway.exchange import StoredExchange
 from gateway.policy import Profile, ReasoningField
+from gateway.protocols import STORED
+from tests.exchange.driver import NO_OVERRIDES
 from tests.support.responses import Answer, plain, streamed
 from tests.traces.answers import value
 from tests.traces.oracle import expected, visible
@@ -30,6 +33,21 @@ def replayed(recording: Recording, profile: Profile, *, reads: list[bytes] | Non
     if not recording.stream:
         return plain(recording.body, rules, request=request)
     return streamed(recording.reads if reads is None else reads, rules, request=request)
+
+
+@pytest.mark.parametrize("recording", ANSWERED, ids=IDS)
+@pytest.mark.parametrize("profile", Profile)
+def test_an_answer_is_the_same_when_it_is_fetched_from_the_engines_store(
+    recording: Recording, profile: Profile
+) -> None:
+    """What a real engine's response says of its request is enough."""
+    rules = rules_of(route_of(recording), profile)
+    stored = StoredExchange(protocol=STORED, body=b"", rules=rules, by_model={}, overrides=NO_OVERRIDES)
+    kind = "text/event-stream" if recording.stream else "application/json"
+    stored.head(status=200, content_type=kind, content_encoding=None)
+    fetched = b"".join([stored.data(read) for read in recording.reads]) + stored.end().data
+    assert fetched == replayed(recording, profile).body
+    assert stored.inspected
 
 
 @pytest.mark.parametrize("recording", ANSWERED, ids=IDS)

@@ -19,13 +19,13 @@ from gateway.streams.jsonscan import encode_string
 DEPTH_CAP: Final = 128
 
 # Each with every beginning of it.
-_HEAD: Final = re.compile(r"""([^\s{}\[\]()<>|,"']+)[ \t\n\r]*\{""")
-_HEAD_BEGUN: Final = re.compile(r"""(?:[^\s{}\[\]()<>|,"']+[ \t\n\r]*)?""")
-_KEY: Final = re.compile(r"([^:{}\[\]<>,]+):")
-_KEY_BEGUN: Final = re.compile(r"[^:{}\[\]<>,]*")
+_HEAD: Final = re.compile(r"""([^\s{}\[\]()<>|,"'\udfff]+)[ \t\n\r]*\{""")
+_HEAD_BEGUN: Final = re.compile(r"""(?:[^\s{}\[\]()<>|,"'\udfff]+[ \t\n\r]*)?""")
+_KEY: Final = re.compile(r"([^:{}\[\]<>,\udfff]+):")
+_KEY_BEGUN: Final = re.compile(r"[^:{}\[\]<>,\udfff]*")
 # A word holds nothing that a literal or a container begins with: a missing brace must not swallow the next call.
-_WORD_BEGINS: Final = re.compile(r"[^{}\[\]<>,]")
-_WORD: Final = re.compile(r"[^{}\[\]<>,]*")
+_WORD_BEGINS: Final = re.compile(r"[^{}\[\]<>,\udfff]")
+_WORD: Final = re.compile(r"[^{}\[\]<>,\udfff]*")
 _JSON: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null")
 _CLOSERS: Final = {"[": "]", "{": "}"}
 _COMMA: Final = ", "

@@ -20,8 +20,8 @@ from gateway.streams.grammar import TAIL
 Pair = tuple[str, str]  # an opening and a closing tag
 
 # A name, and then something that no name goes on with.
-_NAME: Final = re.compile(r"""[^\s<>{}\[\]()"'`,;]+""")
-_LEAD: Final = re.compile(rf"(?P<name>{_NAME.pattern})(?:\s*(?P<sure>[<>{{}}\[\]()\"'`,;])?)")
+_NAME: Final = re.compile(r"""[^\s<>{}\[\]()"'`,;\udfff]+""")
+_LEAD: Final = re.compile(rf"(?P<name>{_NAME.pattern})(?:\s*(?P<sure>[<>{{}}\[\]()\"'`,;\udfff])?)")
 _SUFFIX: Final = re.compile(rf"[0-9A-Za-z_-]{{0,{TAIL}}}")
 _JSON: Final = JsonBody(arguments=("arguments", "parameters"))
 

@@ -13,6 +13,7 @@ from typing import Final
 from gateway.streams.calls.call import Body, BodyReader, Call, Status
 from gateway.streams.calls.scan import startswith_any
 from gateway.streams.markers import Plan
+from gateway.streams.tokens import plain
 
 GAP: Final = 64  # characters of white space behind a body that needs no closer, and behind what may join another one
 
@@ -108,7 +109,7 @@ class CallRegion:
         self._bare = head in rules.inside  # there is no wrapper, so that none has to be closed
         self._begin = 0  # of the open body
         self.calls: list[Call] = []
-        found = rules.head.search(head) if rules.head else None
+        found = rules.head.search(plain(head)) if rules.head else None
         self._head = found["name"] if found else ""
         self.begun = found is not None
         self.rest = False

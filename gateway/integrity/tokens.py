@@ -1,0 +1,83 @@
+"""The pipeline of an answer that is read from its tokens: the marks of structural tokens go no further than the reader,
+and the engine's stop string is cut off the end, which the tokens still have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gateway.events import Decision, Segment, ToolText
+from gateway.integrity.outlet import Piece
+from gateway.integrity.pipeline import Pipeline
+from gateway.integrity.setting import Setting
+from gateway.integrity.stop_text import StopTail
+from gateway.integrity.tally import Tally
+from gateway.streams.tokens import plain, plain_json
+
+
+class TokenPipeline(Pipeline):
+    """The same calls as `Pipeline`, for one choice, whose content is `gateway.streams.tokens` text.
+
+    `stops`: the request's stop strings, which the engine looks for. `keeps`: the client asked for the one that fires.
+    """
+
+    __slots__ = ("_keeps", "_tail")
+
+    def __init__(self, setting: Setting, tally: Tally, *, stops: tuple[str, ...], keeps: bool) -> None:
+        super().__init__(setting, tally)
+        self._tail = StopTail(stops) if stops else None
+        self._keeps = keeps
+
+    @property
+    def holding(self) -> str | None:
+        """As `Pipeline.holding`."""
+        return super().holding or ("stop" if self._tail and self._tail.waiting else None)
+
+    def push(self, reasoning: str, content: str) -> list[Piece] | None:
+        """As `Pipeline.push`."""
+        said = self._tail.feed(content) if self._tail else content
+        pieces = super().push(reasoning, said) if reasoning or said else []
+        return None if pieces is None and said == content else _plain(_came(said) if pieces is None else pieces)
+
+    def finish(self, *, stopped: bool, length: bool, promotable: bool, stop_string: bool, looped: bool) -> list[Piece]:
+        """As `Pipeline.finish`."""
+        pieces: list[Piece] = []
+        if self._tail:
+            said, _ = self._tail.end(fired=stop_string, keep=self._keeps)
+            pieces += self._pushed(said)
+        pieces += super().finish(
+            stopped=stopped, length=length, promotable=promotable, stop_string=stop_string, looped=looped
+        )
+        return _plain(pieces)
+
+    def release(self, *, read: bool) -> list[Piece]:
+        """As `Pipeline.release`."""
+        held = self._tail.release() if self._tail else ""
+        pieces = self._pushed(held) if read else []
+        pieces += super().release(read=read)
+        return _plain(pieces if read else pieces + _came(held))
+
+    def _pushed(self, text: str) -> list[Piece]:
+        pieces = super().push("", text) if text else []
+        return _came(text) if pieces is None else pieces
+
+    def _take(self, segments: list[Segment], origin: str, out: list[Piece], *, cut: bool = False) -> None:
+        super()._take([(channel, _unmarked(item)) for channel, item in segments], origin, out, cut=cut)
+
+
+def _unmarked(item: str | Decision | ToolText) -> str | Decision | ToolText:
+    """Text and markers as they are; a region of calls keeps the marks, by which places in it are counted."""
+    if isinstance(item, str):
+        return plain(item)
+    return replace(item, text=plain(item.text)) if isinstance(item, Decision) else item
+
+
+def _came(text: str) -> list[Piece]:
+    return [("content", text)] if text else []
+
+
+def _plain(pieces: list[Piece]) -> list[Piece]:
+    return [
+        (channel, plain(said) if isinstance(said, str) else replace(said, arguments=plain_json(said.arguments)))
+        for channel, said in pieces
+    ]
