@@ -1,7 +1,7 @@
 """Writes the generated pages: `python -m gateway.cli.docs [FOLDER]`. A test fails when the committed ones differ.
 
-Owns how the pages look. Every fact in them comes from `config_schema.json`, `gateway.limits` and
-`gateway.integrity.holds`.
+Owns how the pages about the configuration and about holding look; every fact in them comes from `config_schema.json`,
+`gateway.limits` and `gateway.integrity.holds`. The page about engines is `gateway.cli.engines_page`.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 
+from gateway.cli.engines_page import engines_page
+from gateway.cli.tables import NOTICE, table
 from gateway.integrity.holds import HOLDS
 from gateway.limits import Limits
 from gateway.server.config_check import SCHEMA, Schema, expected, resolved
 
-_NOTICE = "<!-- Written by `python -m gateway.cli.docs`; edit the schema or the code, not this file. -->\n"
 _MOST = 0.8  # of the keys of a block: what they take is said once
 _CAPS = {cap.name: cap for cap in fields(Limits)}
 
@@ -74,8 +75,9 @@ is held goes out before any error: a failure of the upstream, a timeout or a bro
 
 
 def main(argv: list[str]) -> int:
-    """Writes both pages into a folder (default `docs` of the checkout). Returns 0."""
-    parser = argparse.ArgumentParser(prog="python -m gateway.cli.docs", description="Writes config.md and holding.md.")
+    """Writes the pages into a folder (default `docs` of the checkout). Returns 0."""
+    what = f"Writes {', '.join(pages())}."
+    parser = argparse.ArgumentParser(prog="python -m gateway.cli.docs", description=what)
     parser.add_argument("folder", type=Path, nargs="?", default=Path(__file__).parents[2] / "docs", metavar="FOLDER")
     folder = parser.parse_args(argv).folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -86,7 +88,7 @@ def main(argv: list[str]) -> int:
 
 def pages() -> dict[str, str]:
     """The generated pages by file name."""
-    return {"config.md": _config_page(), "holding.md": _holding_page()}
+    return {"config.md": _config_page(), "holding.md": _holding_page(), "engines.md": engines_page()}
 
 
 def known_keys(schema: Schema = SCHEMA, path: str = "") -> Iterator[tuple[str, Schema]]:
@@ -114,7 +116,7 @@ def _config_page() -> str:
         parts.append("\n".join(_block(block, keys)) + "\n")
     parts.append("## Refused in this version\n\nThey would promise something that is not done yet.\n")
     parts.append("\n".join(_refusals()) + "\n")
-    return _NOTICE + "\n" + "\n".join(parts)
+    return NOTICE + "\n" + "\n".join(parts)
 
 
 def _block(block: str, keys: Sequence[tuple[str, Schema]]) -> Iterator[str]:
@@ -152,12 +154,12 @@ def _facts(key: str, schema: Schema) -> str:
 
 
 def _holding_page() -> str:
-    windows = _table(
+    windows = table(
         ["window", "what is held", "why", "until", "cap", "at the cap"],
         ([f"`{h.cause}`", h.what, h.why, h.until, _cap_text(h.cap), _at_cap(h.cap)] for h in HOLDS),
     )
     windowed = {hold.cap for hold in HOLDS}
-    others = _table(
+    others = table(
         ["cap", "value", "what", "at the cap"],
         (
             [f"`limits.{name}`", _amount(name), cap.metadata["why"], cap.metadata["at_cap"]]
@@ -166,7 +168,7 @@ def _holding_page() -> str:
         ),
     )
     more = "## Other caps\n\nNo windows of a stream; they bound what is read whole, kept or parsed.\n"
-    return _NOTICE + "\n" + "\n".join([_HOLDING_HEAD, windows, more, others])
+    return NOTICE + "\n" + "\n".join([_HOLDING_HEAD, windows, more, others])
 
 
 def _cap_text(cap: str) -> str:
@@ -215,11 +217,6 @@ def _meaning(schema: Schema) -> str:
 
 def _code(value: object) -> str:
     return f"`{value}`" if isinstance(value, str) else f"`{json.dumps(value)}`"
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
 
 
 if __name__ == "__main__":

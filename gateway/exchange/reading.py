@@ -29,7 +29,7 @@ from gateway.protocols.protocol import UNSAID, NotThisProtocol, Part, RequestFac
 from gateway.protocols.raw_text import RawText
 from gateway.rulebook.compile import compile_dialect
 from gateway.rulebook.dialect import Dialect
-from gateway.rulebook.engines import stop_desync
+from gateway.rulebook.faults import STOP_DESYNC, faults_of
 from gateway.rulebook.openings import Opening
 from gateway.streams.grammar import Takes
 
@@ -132,8 +132,18 @@ class ExchangeReading:
         unread = rules.source == "text" or self.asking.tokens or isinstance(self.protocol, RawText)
         if not (facts.stops and facts.stream) or facts.keeps_stop or unread:
             return None
-        asked = self._thinking == "on"
-        return stop_desync(rules.parser, engine=rules.engine, version=rules.engine_version, asked=asked)
+        met = faults_of(
+            rules.faults,
+            engine=rules.engine,
+            version=rules.engine_version,
+            parser=rules.parser,
+            tools_parser=rules.tools_parser,
+            endpoint=self.protocol.name,
+            stream=True,
+            asked=self._thinking == "on",
+            conditions=("stop",),
+        )
+        return rules.parser.rpartition("/")[2] if any(fault.lint == STOP_DESYNC for fault in met) else None
 
     def pipeline(self, index: object = 0) -> Pipeline:
         """A pipeline for choice `index`."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gateway.limits import Limits
 from gateway.policy import Policy, ReasoningField
 from gateway.rulebook.dialect import Dialect
+from gateway.rulebook.faults import KnownFault
 from gateway.rulebook.openings import Opening
 from gateway.streams.tokens import UNLEARNED, Markers, Spell
 
@@ -20,10 +21,11 @@ class RouteRules:
     one. `source`: `auto`, `fields`, `text` or `tokens`
     (contract section 3). `starts_in`: `auto`, `content` or `reasoning`. `thinking_default`: `auto`, `on` or `off`.
     `engine`: `auto`, `vllm`, `sglang` …: whose templates read the request; `engine_version`: as it says itself, else
-    empty. `parser`: the engine's reasoning parser as `dialect` names it, else empty.
+    empty. `parser`, `tools_parser`: the engine's parsers as `dialect` names them, else empty.
     `reasoning_end_string`: as given to the engine's `--reasoning-config`, or None. `openings`: beginnings of an answer
-    that are counted. `markers`: what of the dialect the model's vocabulary has as one token, as far as it was learned.
-    `spelling`: makes text of the ids of one output, None where there is no tokenizer.
+    that are counted. `faults`: what is known to go wrong in engines, of all of them. `markers`: what of the dialect the
+    model's vocabulary has as one token, as far as it was learned. `spelling`: makes text of the ids of one output, None
+    where there is no tokenizer.
     """
 
     name: str
@@ -37,8 +39,10 @@ class RouteRules:
     engine: str = "auto"
     engine_version: str = ""
     parser: str = ""
+    tools_parser: str = ""
     reasoning_end_string: str | None = None
     openings: tuple[Opening, ...] = ()
+    faults: tuple[KnownFault, ...] = ()
     markers: Markers = UNLEARNED
     spelling: Callable[[], Spell] | None = None
 

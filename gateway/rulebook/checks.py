@@ -65,7 +65,7 @@ _MAY_MEET = (
 
 @dataclass(frozen=True, slots=True)
 class RuleData:
-    """One rule file as plain data. `kind`: `dialects` or `calls`."""
+    """One rule file as plain data. `kind`: the folder it lies in, `dialects`, `calls`, `leaks` or `engines`."""
 
     kind: str
     stem: str
@@ -179,6 +179,18 @@ def alias_problems(files: Iterable[RuleData]) -> Iterator[str]:
                 first = seen.setdefault((file.kind, path[1:2], value), here)
                 if first is not here:
                     yield file.problem(path, f"{value!r} is already claimed at {first}")
+
+
+def repeated_faults(files: Iterable[RuleData]) -> Iterator[str]:
+    """Known faults of the same name, which `/rules` could not tell apart."""
+    seen: dict[object, str] = {}
+    for file in (file for file in files if file.kind == "engines"):
+        for path, value in _leaves(file.data):
+            if path[:1] == ("faults",) and path[2:] == ("id",):
+                here = f"{file.source}:{line_of(file.lines, path)}"
+                first = seen.setdefault(value, here)
+                if first is not here:
+                    yield file.problem(path, f"{value!r} is already the name of the fault at {first}")
 
 
 def clashes(markers: Iterable[tuple[str, str, KeyPath]]) -> Iterator[tuple[KeyPath, str]]:

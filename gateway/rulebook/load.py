@@ -1,7 +1,7 @@
 """Rule files to a `Rulebook`: finds, reads, checks and builds them; every problem of every file in one error.
 
-A rules directory holds `dialects/NAME.yaml`, `calls/NAME.yaml` and `leaks/NAME.yaml`. Knows no stream, no
-protocol and no route.
+A rules directory holds `dialects/NAME.yaml`, `calls/NAME.yaml`, `leaks/NAME.yaml` and `engines/NAME.yaml`. Knows no
+stream, no protocol and no route.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gateway.errors import ConfigError
-from gateway.rulebook.checks import RuleData, alias_problems, file_problems, spelling_problems
+from gateway.rulebook.checks import RuleData, alias_problems, file_problems, repeated_faults, spelling_problems
 from gateway.rulebook.dialect import (
     CallFormat,
     Dialect,
@@ -28,20 +28,31 @@ from gateway.rulebook.dialect import (
     Target,
     Thought,
 )
+from gateway.rulebook.faults import fault_problems, make_faults
 from gateway.rulebook.formats import make_call_format
 from gateway.rulebook.openings import example_problems, make_opening
 from gateway.rulebook.schema import schema_problems
 from gateway.rulebook.select import Resolved, Rulebook, UnknownDialect
-from gateway.rulebook.yamlpos import load_yaml_with_lines
+from gateway.rulebook.yamlpos import KeyPath, load_yaml_with_lines
 
 __all__ = ["Resolved", "Rulebook", "UnknownDialect", "kind_of", "load_rulebook", "shipped_rules"]
 
-_SCHEMAS = {"dialects": "schema_dialect.json", "calls": "schema_calls.json", "leaks": "schema_leaks.json"}
+_SCHEMAS = {
+    "dialects": "schema_dialect.json",
+    "calls": "schema_calls.json",
+    "leaks": "schema_leaks.json",
+    "engines": "schema_engines.json",
+}
+_TRIED: Mapping[str, Callable[[Any], Iterable[tuple[KeyPath, str]]]] = {
+    "leaks": example_problems,
+    "engines": fault_problems,
+}
+"""What is looked for in files of these kinds once the schema finds nothing wrong."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class RuleFile:
-    """One rule file as bytes. `kind`: `dialects`, `calls` or `leaks`."""
+    """One rule file as bytes. `kind`: a key of `_SCHEMAS`."""
 
     kind: str
     stem: str
@@ -63,7 +74,7 @@ def load_rulebook(dirs: Sequence[Path] = (), *, extra: Path | None = None) -> Ru
 
 
 def kind_of(path: Path) -> str:
-    """`calls` or `leaks` for a file in a directory of that name, else `dialects`."""
+    """`calls`, `leaks` or `engines` for a file in a directory of that name, else `dialects`."""
     folder = path.absolute().parent.name
     return folder if folder in _SCHEMAS else "dialects"
 
@@ -98,9 +109,9 @@ def _built(files: tuple[RuleFile, ...]) -> Rulebook:
         if file.data is not _UNREADABLE:
             wrong = schema_problems(file.data, schema=schema, source=file.source, lines=file.lines)
             problems += [*wrong, *file_problems(file, call_data)]
-            if file.kind == "leaks" and not wrong:
-                problems += [file.problem(path, reason) for path, reason in example_problems(file.data)]
-    problems += alias_problems(parsed)
+            if file.kind in _TRIED and not wrong:
+                problems += [file.problem(path, reason) for path, reason in _TRIED[file.kind](file.data)]
+    problems += [*alias_problems(parsed), *repeated_faults(parsed)]
     if problems:
         raise ConfigError("\n".join(problems))
     calls = {file.stem: make_call_format(file.data) for file in parsed if file.kind == "calls"}
@@ -110,7 +121,11 @@ def _built(files: tuple[RuleFile, ...]) -> Rulebook:
         raise ConfigError("\n".join(problems))
     openings = tuple(make_opening(file.data) for file in parsed if file.kind == "leaks")
     return Rulebook(
-        dialects=MappingProxyType(dialects), calls=MappingProxyType(calls), openings=openings, digest=_digest(files)
+        dialects=MappingProxyType(dialects),
+        calls=MappingProxyType(calls),
+        openings=openings,
+        faults=tuple(fault for file in parsed if file.kind == "engines" for fault in make_faults(file.data)),
+        digest=_digest(files),
     )
 
 

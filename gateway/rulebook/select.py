@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from gateway.errors import ConfigError
 from gateway.rulebook.checks import NO_GRAMMAR, RESERVED, clashes, markers_of
 from gateway.rulebook.dialect import CallFormat, Dialect, ToolRegion
+from gateway.rulebook.faults import KnownFault
 from gateway.rulebook.openings import Opening
 from gateway.rulebook.schema import nearest
 
@@ -58,6 +59,7 @@ class Rulebook:
     dialects: Mapping[str, Dialect]
     calls: Mapping[str, CallFormat]
     openings: tuple[Opening, ...]
+    faults: tuple[KnownFault, ...]
     digest: str
 
     def resolve(

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from gateway import __version__
+from gateway.rulebook.faults import faults_known
 from gateway.server.config import Route
 from gateway.server.drain import Drain, State
 from gateway.server.health import Health
@@ -57,14 +58,17 @@ class Admin:
         return web.Response(body=encode(self._registry), headers={hdrs.CONTENT_TYPE: content_type})
 
     async def rules(self, request: web.Request) -> web.Response:
-        """What each route reads and why."""
+        """What each route reads and why, and what is known to go wrong in the engine behind it."""
         config = self._in_force.now.config
         routes = [
             {
                 **reading(route),
                 "profile": route.rules.policy.profile,
                 "engine": route.rules.engine,
-                "models": {model: reading(variant) for model, variant in route.by_model.items()},
+                "faults": faults(route),
+                "models": {
+                    model: {**reading(variant), "faults": faults(variant)} for model, variant in route.by_model.items()
+                },
             }
             for route in config.routes
         ]
@@ -92,3 +96,11 @@ class Admin:
 def reading(route: Route) -> dict[str, str]:
     """What a route reads and why, for `/rules` and the log."""
     return {"route": route.rules.name, "dialect": route.dialect_name, "why": route.dialect_why}
+
+
+def faults(route: Route) -> list[str]:
+    """The names of the known faults of a route's engine, as it runs there."""
+    rules = route.rules
+    running = {"engine": rules.engine, "version": rules.engine_version}
+    known = faults_known(rules.faults, **running, parser=rules.parser, tools_parser=rules.tools_parser)
+    return [fault.ident for fault in known]

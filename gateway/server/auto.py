@@ -84,7 +84,8 @@ def _read(route: Route, facts: EngineFacts, model: Served, rulebook: Rulebook) -
             pass
         else:
             why = f"`auto`: the engine says that it runs {found.why}"
-            return _because(route, why, dialect=found.dialect, dialect_name=found.name)
+            parsers = {"parser": spec["reasoning"], "tools_parser": spec.get("tools", "")}
+            return _because(route, why, dialect=found.dialect, dialect_name=found.name, **parsers)
     for name in model.names:
         dialect = rulebook.match_model(name)
         if dialect is not None:

@@ -224,7 +224,7 @@ CATALOGUE: Final = (
     ),
     _counter("passthrough_fallbacks", "Bytes that were forwarded without being read, by reason.", "reason"),
     _counter("rejected_requests", "Requests the gateway refused, by reason.", "reason"),
-    _gauge("rules_loaded", "Rule files in force: dialects, call formats, beginnings."),
+    _gauge("rules_loaded", "Rule files in force: dialects, call formats, beginnings, engines."),
     _counter(
         "config_reloads", "Reads of the configuration after the first; a failure leaves the old one in force.", "result"
     ),

@@ -196,7 +196,7 @@ def _build(given: _Input) -> Config:
         vocabularies=vocabularies,
         profile=profile,
         limits=limits,
-        openings=rulebook.openings,
+        rulebook=rulebook,
     )
     given.places.refuse(token_problems(routes))
     passthrough = given.key("passthrough")

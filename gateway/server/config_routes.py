@@ -21,7 +21,6 @@ from gateway.limits import Limits
 from gateway.policy import Dedup, Mode, Policy, Profile, ReasoningField, ToolRescue, policy_for
 from gateway.rulebook.load import Resolved, Rulebook, UnknownDialect
 from gateway.rulebook.marked import atoms_of
-from gateway.rulebook.openings import Opening
 from gateway.rulebook.template import load_template
 from gateway.rulebook.yamlpos import KeyPath
 from gateway.server.config_check import SCHEMA, Problem
@@ -162,12 +161,9 @@ def make_routes(
     vocabularies: Sequence[Vocabulary | None],
     profile: Profile,
     limits: Limits,
-    openings: tuple[Opening, ...] = (),
+    rulebook: Rulebook,
 ) -> tuple[Route, ...]:
-    """The routes of a configuration, in its order; `dialects` and `vocabularies` have one for each.
-
-    `openings`: those of the rulebook.
-    """
+    """The routes of a configuration, in its order; `dialects` and `vocabularies` have one for each."""
     routes = data["routes"]
     matches = [_match(route.get("match", {})) for route in routes]
     names = _names(matches)
@@ -181,9 +177,11 @@ def make_routes(
                 dialect_why=found.why,
                 policy=_policy(profile, top=data.get("policy", {}), own=route.get("policy", {})),
                 limits=limits,
-                parser=_parser(route.get("dialect")),
+                parser=_parser(route.get("dialect"), "reasoning"),
+                tools_parser=_parser(route.get("dialect"), "tools"),
                 reasoning_end_string=route.get("reasoning_end_string"),
-                openings=openings,
+                openings=rulebook.openings,
+                faults=rulebook.faults,
                 **{key: route.get(key, _ROUTE[key]["default"]) for key in _RULES},
             ),
             dialect_name=found.name,
@@ -245,10 +243,11 @@ def observe_notes(data: Mapping[str, Any]) -> Iterator[Problem]:
         yield from (((*path, key), f"acts as {value} in profile observe") for key, value in decided.items())
 
 
-def _parser(spec: object) -> str:
-    """The engine's reasoning parser, where the route names one and not a family."""
-    named = spec.get("reasoning", "") if isinstance(spec, dict) else spec
-    return named if isinstance(named, str) and (isinstance(spec, dict) or "/" in named) else ""
+def _parser(spec: object, half: str) -> str:
+    """The engine's parser, `reasoning` or `tools`, where the route names one and not a family."""
+    if isinstance(spec, dict):
+        return str(spec.get(half, ""))
+    return spec if half == "reasoning" and isinstance(spec, str) and "/" in spec else ""
 
 
 def _dialect_key(index: int) -> KeyPath:

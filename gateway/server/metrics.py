@@ -99,7 +99,8 @@ class Metrics:
     def stands(self, standing: Standing, engines: Iterable[EngineFacts]) -> None:
         """A configuration, or what engines say about themselves, came into force."""
         rulebook = standing.config.rulebook
-        self._families["rules_loaded"].set(len(rulebook.dialects) + len(rulebook.calls) + len(rulebook.openings))
+        files = (rulebook.dialects, rulebook.calls, rulebook.openings, {fault.engine for fault in rulebook.faults})
+        self._families["rules_loaded"].set(sum(map(len, files)))
         self._info("build_info", [(__version__, rulebook.digest)])
         served = [(facts.engine, facts.version, model.id) for facts in engines for model in facts.models]
         self._models |= set(sorted(standing.models - self._models)[: max(0, MODELS_KEPT - len(self._models))])

@@ -184,6 +184,16 @@ def test_test_passes_for_shipped_files_and_says_how_much_was_read(
     assert re.search(rf"{made}, \d{{3,}} readings: all as declared\n$", capsys.readouterr().out)
 
 
+@pytest.mark.parametrize("path", ["leaks/preamble_en.yaml", "engines/vllm.yaml"])
+def test_test_of_a_file_without_markers_says_whether_it_is_valid(
+    path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["test", str(shipped_rules() / path)]) == 0
+    assert capsys.readouterr().out.endswith(f"{path}: valid, and there is nothing to read in it\n")
+    with pytest.raises(ConfigError, match="name is missing"):
+        main(["test", file(tmp_path / path, "summary: one\n")])
+
+
 def test_test_fails_with_what_differs_when_a_sample_reads_otherwise(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

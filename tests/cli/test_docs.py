@@ -13,13 +13,14 @@ import pytest
 from gateway.cli.docs import known_keys, main, pages
 from gateway.integrity.holds import HOLDS
 from gateway.limits import Limits
+from gateway.rulebook.load import load_rulebook
 from gateway.rulebook.yamlpos import load_yaml_with_lines
 from gateway.server.config import config_from_mapping
 
 REPO = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("name", ["config.md", "holding.md"])
+@pytest.mark.parametrize("name", ["config.md", "holding.md", "engines.md"])
 def test_the_committed_page_is_the_generated_one(name: str) -> None:
     text = (REPO / "docs" / name).read_text("utf-8")
     assert text == pages()[name], "out of date: run `python -m gateway.cli.docs`"
@@ -123,3 +124,27 @@ def test_every_window_and_every_cap_stands_on_the_page_about_holding() -> None:
     for cap in fields(Limits):
         assert f"`limits.{cap.name}`" in text
         assert str(cap.metadata["at_cap"]) in text
+
+
+def test_every_known_fault_stands_on_the_page_about_engines_with_its_issues_and_its_remedy() -> None:
+    rows = {line.split("`")[1]: line for line in pages()["engines.md"].splitlines() if line.startswith("| `")}
+    faults = load_rulebook().faults
+    assert [name for name in rows if name in {fault.ident for fault in faults}] == [fault.ident for fault in faults]
+    for fault in faults:
+        shown = re.findall(r"\[[\w.-]+#\d+\]\(https://github.com/([\w./-]+)/issues/(\d+)\)", rows[fault.ident])
+        assert [f"{repository}#{number}" for repository, number in shown] == list(fault.issues)
+        assert f"| {fault.symptom} | `{fault.remedy}` | `{fault.status}`" in rows[fault.ident]
+
+
+@pytest.mark.parametrize(
+    ("fault", "cells"),
+    [
+        ("stop-desync-old", "vllm below 0.24 | `gemma4`, `glm45`, `kimi_k2`, `nemotron_v3`, `qwen3` |"),
+        ("tool-parser-only", "vllm from 0.30 | `none`; tools: `hermes`, `qwen3_xml` |"),
+        ("minimax-m3-grammar-missed", "vllm all | asked: `minimax_m3` |"),
+        ("mixed-chunk", "vllm all |  |"),
+    ],
+)
+def test_versions_and_parsers_of_a_fault_are_told_in_words(fault: str, cells: str) -> None:
+    (row,) = [line for line in pages()["engines.md"].splitlines() if line.startswith(f"| `{fault}` |")]
+    assert f" | {cells}" in row

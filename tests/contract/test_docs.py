@@ -168,6 +168,7 @@ def _schema_keys(schema: dict[str, Any]) -> Iterator[str]:
         ("schema_dialect.json", "## Keys of a dialect"),
         ("schema_calls.json", "## Keys of a call format"),
         ("schema_leaks.json", "## Keys of a file in `leaks/`"),
+        ("schema_engines.json", "## Keys of a file in `engines/`"),
     ],
 )
 def test_the_page_about_rules_names_every_key_of_the_schema(schema: str, heading: str) -> None:

@@ -65,6 +65,7 @@ def route(
         thinking_default=thinking_default,
         policy=policy_for(profile, **policy),
         limits=limits,
+        faults=load_rulebook().faults,
     )
 
 

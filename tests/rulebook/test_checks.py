@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.rulebook.checks import RuleData, alias_problems, clashes, file_problems, markers_of, spelling_problems
+from gateway.rulebook.checks import (
+    RuleData,
+    alias_problems,
+    clashes,
+    file_problems,
+    markers_of,
+    repeated_faults,
+    spelling_problems,
+)
 from gateway.rulebook.dialect import CallFormat, Dialect, Header, HeaderRule, Kind, Target, Thought, ToolRegion
 from gateway.rulebook.yamlpos import load_yaml_with_lines
 
@@ -129,6 +137,15 @@ def test_a_literal_that_means_two_things_in_another_spelling_is_told_at_the_line
 def test_a_family_cannot_have_a_word_of_the_dialect_key_as_its_name() -> None:
     file = rule("name: auto\n", stem="auto", source="auto.yaml")
     assert list(file_problems(file, {})) == ["auto.yaml:1: name: 'auto' has a meaning of its own in the `dialect` key"]
+
+
+def test_a_fault_has_a_name_of_its_own_among_all_files() -> None:
+    first = rule("faults:\n  - {id: a, symptom: b}\n  - {id: b}\n", kind="engines", stem="x", source="x.yaml")
+    second = rule("faults:\n  - id: c\n  - id: a\n", kind="engines", stem="y", source="y.yaml")
+    family = rule("faults:\n  - id: a\n", source="z.yaml")  # no key of a family: the schema's to tell
+    assert list(repeated_faults([first, second, family])) == [
+        "y.yaml:3: faults[1].id: 'a' is already the name of the fault at x.yaml:2"
+    ]
 
 
 def test_a_parser_name_belongs_to_one_file_of_each_kind_and_engine() -> None:

@@ -155,6 +155,7 @@ def test_a_file_in_a_directory_named_calls_is_a_call_format(tmp_path: Path) -> N
     call = rules(tmp_path, calls_full=FULL_CALLS) / "calls" / "full.yaml"
     assert kind_of(call) == "calls"
     assert kind_of(tmp_path / "full.yaml") == "dialects"
+    assert kind_of(tmp_path / "engines" / "full.yaml") == "engines"
     assert load_rulebook(extra=call).calls["full"].summary == "a call"
 
 
@@ -279,7 +280,7 @@ def test_an_empty_file_lacks_everything(tmp_path: Path) -> None:
 
 
 def test_a_directory_without_rule_files_is_refused(tmp_path: Path) -> None:
-    expected = f"{tmp_path}: no rule files; expected NAME.yaml in dialects, calls, leaks"
+    expected = f"{tmp_path}: no rule files; expected NAME.yaml in dialects, calls, leaks, engines"
     assert refusal(tmp_path) == [expected]
 
 
@@ -299,7 +300,7 @@ def test_the_digest_changes_with_names_and_bytes_only(tmp_path: Path) -> None:
 
 def test_the_digest_is_sha_256_over_names_and_bytes() -> None:
     total = hashlib.sha256()
-    for kind in ("calls", "dialects", "leaks"):
+    for kind in ("calls", "dialects", "engines", "leaks"):
         for file in sorted((shipped_rules() / kind).glob("*.yaml")):
             raw = file.read_bytes()
             total.update(f"{kind}/{file.name}\0{len(raw)}\0".encode() + raw)

@@ -302,8 +302,8 @@ def test_the_worked_examples_of_the_readme_are_files_that_pass(
 ) -> None:
     fences = re.findall(r"^```yaml\n(.*?)^```", (shipped_rules() / "README.md").read_text("utf-8"), re.M | re.S)
     examples = [text for text in fences if text.startswith("name: ")]
-    for folder, text in zip(("dialects", "calls"), examples, strict=True):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "acme.yaml").write_text(text, "utf-8")
-        assert main(["test", str(tmp_path / folder / "acme.yaml")]) == 0
+    for path, text in zip(("dialects/acme.yaml", "calls/acme.yaml", "engines/vllm.yaml"), examples, strict=True):
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text(text, "utf-8")
+        assert main(["test", str(tmp_path / path)]) == 0
         assert "not tried" not in capsys.readouterr().out

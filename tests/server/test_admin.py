@@ -110,6 +110,44 @@ async def test_rules_say_what_auto_chose_for_each_model_and_which_engine_said_so
         assert "openai/gpt-oss-20b" in route["models"]["b"]["why"]
 
 
+async def test_rules_name_the_known_faults_of_each_route_s_engine_as_it_runs() -> None:
+    about = {"/v1/models": {"data": [{"id": "m"}]}, "/version": {"version": "0.28.0"}}
+    async with engine(saying(plain(b"{}")), about=about) as upstream:
+        routes = [
+            {"match": {"models": ["a"]}, "upstream": upstream.url, "dialect": {"reasoning": "kimi_k3"}},
+            {"match": {"models": ["b"]}, "upstream": upstream.url, "dialect": {"tools": "qwen3_xml"}},
+            {
+                "match": {"models": ["c"]},
+                "upstream": "http://c:1",
+                "engine": "sglang",
+                "dialect": {"reasoning": "kimi_k3"},
+            },
+            {"upstream": "http://d:1", "engine": "other", "dialect": "think"},
+        ]
+        async with gateway("", routes=routes) as front:
+            shown = json.loads((await fetch(front.admin, get("/rules"))).body)["routes"]
+    assert [route["faults"] for route in shown] == [
+        ["stop-desync-kimi-k3", "stop-in-thought", "mixed-chunk"],
+        ["stop-in-thought", "tool-parser-eats-closer", "mixed-chunk"],
+        ["sglang-kimi-k3-replay"],
+        [],
+    ]
+
+
+async def test_rules_name_the_known_faults_of_each_model_of_an_engine() -> None:
+    models = [{"id": "a", "root": "Qwen/Qwen3-8B"}, {"id": "b", "root": "openai/gpt-oss-20b"}]
+    about = {"/v1/models": {"data": models}, "/version": {"version": "0.32.0"}}
+    async with (
+        engine(saying(plain(b"{}")), about=about) as upstream,
+        gateway("", routes=[{"upstream": upstream.url}]) as front,
+    ):
+        (route,) = json.loads((await fetch(front.admin, get("/rules"))).body)["routes"]
+    assert {model: shown["faults"] for model, shown in route["models"].items()} == {
+        "a": ["stop-in-thought", "mixed-chunk"],
+        "b": ["stop-in-thought", "mixed-chunk"],
+    }
+
+
 @pytest.mark.parametrize(
     ("request_bytes", "status"),
     [

@@ -81,6 +81,9 @@ def test_the_parser_an_engine_runs_beats_the_name_of_its_model() -> None:
     route = told(facts(QWEN, engine="sglang", parsers=(("reasoning", "gpt-oss"),)))
     assert route.dialect_name == "harmony"
     assert "gpt-oss" in route.dialect_why
+    assert (route.rules.parser, route.rules.tools_parser) == ("gpt-oss", "")
+    both = told(facts(QWEN, engine="sglang", parsers=(("reasoning", "qwen3"), ("tools", "qwen25"))))
+    assert (both.rules.parser, both.rules.tools_parser) == ("qwen3", "qwen25")
 
 
 def test_a_parser_without_rules_leaves_the_decision_to_the_name() -> None:

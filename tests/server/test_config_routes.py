@@ -95,18 +95,19 @@ def test_no_two_routes_share_a_name_even_where_a_glob_looks_like_a_number() -> N
 
 
 @pytest.mark.parametrize(
-    ("dialect", "parser"),
+    ("dialect", "parsers"),
     [
-        ({"reasoning": "deepseek_r1", "tools": "hermes"}, "deepseek_r1"),
-        ({"reasoning": "vllm/kimi_k3"}, "vllm/kimi_k3"),
-        ("vllm/kimi_k3", "vllm/kimi_k3"),
-        ({"tools": "hermes"}, ""),
-        ("kimi_k3", ""),  # a family of ours says nothing about what the engine runs
-        ("auto", ""),
+        ({"reasoning": "deepseek_r1", "tools": "hermes"}, ("deepseek_r1", "hermes")),
+        ({"reasoning": "vllm/kimi_k3"}, ("vllm/kimi_k3", "")),
+        ("vllm/kimi_k3", ("vllm/kimi_k3", "")),
+        ({"tools": "vllm/hermes"}, ("", "vllm/hermes")),
+        ("kimi_k3", ("", "")),  # a family of ours says nothing about what the engine runs
+        ("auto", ("", "")),
     ],
 )
-def test_the_engines_parser_is_known_where_a_route_names_it(dialect: object, parser: str) -> None:
-    assert built({"dialect": dialect}).routes[0].rules.parser == parser
+def test_the_engines_parsers_are_known_where_a_route_names_them(dialect: object, parsers: tuple[str, str]) -> None:
+    rules = built({"dialect": dialect}).routes[0].rules
+    assert (rules.parser, rules.tools_parser) == parsers
     assert built({}).routes[0].rules.parser == ""
 
 
