@@ -14,6 +14,7 @@ from gateway.exchange.route import RouteRules
 from gateway.policy import Policy, Profile
 from gateway.protocols.chat_tokens import IDS, LOGPROBS, TokensAsked
 from gateway.protocols.protocol import RequestFacts
+from gateway.rulebook.faults import STOP_DESYNC, KnownFault, faults_of
 from gateway.streams.jsonscan import DROP, Changes, Drop, edit
 
 Stop = Literal["engine", "in_step", "gateway"]
@@ -27,12 +28,14 @@ _TELLS_IDS: Final = ("vllm",)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
     """`stop`: who matches the stop strings, and how. `tokens`: what is asked for of the tokens, None: nothing is read
-    from them. `stops`: what the gateway itself has to cut off or to match, empty where the engine does.
+    from them. `stops`: what the gateway itself has to cut off or to match, empty where the engine does. `why`: the
+    known faults of the engine that `auto` answers.
     """
 
     stop: Stop = "engine"
     tokens: TokensAsked | None = None
     stops: tuple[str, ...] = ()
+    why: tuple[str, ...] = ()
 
 
 NOTHING: Final = Asking()
@@ -42,9 +45,18 @@ def asking_of(facts: RequestFacts, rules: RouteRules, policy: Policy, *, protoco
     """What is asked for. `protocol`: the name of the request's."""
     if policy.profile is not Profile.FULL or protocol != "chat":
         return NOTHING
-    tokens = _tokens(facts, rules, policy)
-    stop = _stop(facts, rules, policy, by_tokens=tokens is not None)
-    return Asking(stop=stop, tokens=tokens, stops=facts.stops if tokens or stop != "engine" else ())
+    met = _faults_met(facts, rules, endpoint=protocol)
+    lost = [fault for fault in met if fault.remedy == "tokens"]
+    late = [fault for fault in met if fault.lint == STOP_DESYNC]
+    tokens = _tokens(facts, rules, policy, wanted=rules.source == "tokens" or (rules.source == "auto" and bool(lost)))
+    stop = _stop(facts, rules, policy, auto=late[0].remedy if late else "engine", by_tokens=tokens is not None)
+    answered = [*(lost if tokens and rules.source == "auto" else ()), *(late if policy.stop == "auto" else ())]
+    return Asking(
+        stop=stop,
+        tokens=tokens,
+        stops=facts.stops if tokens or stop != "engine" else (),
+        why=tuple(fault.ident for fault in answered) if tokens or stop != "engine" else (),
+    )
 
 
 def asked(body: bytes, asking: Asking, rules: RouteRules) -> tuple[bytes, Counter[str]]:
@@ -66,9 +78,25 @@ def asked(body: bytes, asking: Asking, rules: RouteRules) -> tuple[bytes, Counte
     return (edit(body, changes) if changes else body), done
 
 
-def _tokens(facts: RequestFacts, rules: RouteRules, policy: Policy) -> TokensAsked | None:
+def _faults_met(facts: RequestFacts, rules: RouteRules, *, endpoint: str) -> tuple[KnownFault, ...]:
+    """The known faults that the request meets. For a stop string of one character an engine keeps nothing back."""
+    late = facts.stops and not facts.keeps_stop and any(len(text) > 1 for text in facts.stops)
+    present = (("stop", late), ("tools", facts.tools), ("thinking_off", facts.thinking == "off"))
+    return faults_of(
+        rules.faults,
+        engine=rules.engine,
+        version=rules.engine_version,
+        parser=rules.parser,
+        tools_parser=rules.tools_parser,
+        endpoint=endpoint,
+        stream=facts.stream,
+        asked=facts.thinking == "on" or (facts.thinking == "unknown" and rules.thinking_default == "on"),
+        conditions=frozenset(name for name, there in present if there),
+    )
+
+
+def _tokens(facts: RequestFacts, rules: RouteRules, policy: Policy, *, wanted: bool) -> TokensAsked | None:
     """What is asked for of the tokens. Nothing where the client wants the text as the model wrote it."""
-    wanted = rules.source == "tokens"
     if not wanted or policy.tokens == "never" or rules.dialect is None or facts.unsplit or facts.names_tokens:
         return None
     ids = rules.engine in _TELLS_IDS and policy.tokens != "logprobs"
@@ -82,11 +110,15 @@ def _tokens(facts: RequestFacts, rules: RouteRules, policy: Policy) -> TokensAsk
     )
 
 
-def _stop(facts: RequestFacts, rules: RouteRules, policy: Policy, *, by_tokens: bool) -> Stop:
-    """Who matches. The tokens tell where the engine's own stop string stands, so that nothing has to be changed."""
-    if not facts.stops:
+def _stop(facts: RequestFacts, rules: RouteRules, policy: Policy, *, auto: str, by_tokens: bool) -> Stop:
+    """Who matches. `auto`: what helps against a fault of the engine that this request meets.
+
+    The tokens tell where the engine's own stop string stands, so that nothing else has to be asked for.
+    """
+    wanted = auto if policy.stop == "auto" else policy.stop
+    if not facts.stops or by_tokens:
         return "engine"
-    if policy.stop == "gateway":
+    if wanted == "gateway":
         return "gateway"
-    in_step = policy.stop == "in_step" and rules.engine in _IN_STEP and not by_tokens
+    in_step = wanted == "in_step" and rules.engine in _IN_STEP
     return "in_step" if in_step and not facts.keeps_stop else "engine"

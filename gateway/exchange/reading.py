@@ -191,10 +191,15 @@ class ExchangeReading:
             "dialect": self._rules.dialect.name if self._rules.dialect else "none",
             "source": self._source(),
             "thinking": self._thinking,
-            "why": {"dialect": self._rules.dialect_why, "thinking": self._thinking_why},
+            "why": {"dialect": self._rules.dialect_why, "thinking": self._thinking_why, **self._asked_why()},
             "attempts": 1,
             "findings": self.tally.report(),
         }
+
+    def _asked_why(self) -> dict[str, str]:
+        """Why the engine was asked otherwise than the client asked, where `auto` decided it."""
+        faults = self.asking.why
+        return {"request": f"known faults of the engine: {', '.join(faults)}"} if faults else {}
 
     def _source(self) -> str:
         if self.asking.tokens:

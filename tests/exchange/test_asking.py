@@ -10,8 +10,9 @@ import pytest
 
 from gateway.exchange import RouteRules
 from gateway.exchange.asking import NOTHING, asked, asking_of
-from gateway.policy import Profile
+from gateway.policy import Profile, policy_for
 from gateway.protocols import protocol_for
+from gateway.rulebook.load import load_rulebook
 from tests.exchange.driver import chat, route
 
 STOPS = {"stop": ["END", "\n\n"]}
@@ -31,7 +32,7 @@ def sent(request: dict[str, Any], made: RouteRules, *, path: str = "/v1/chat/com
     body = json.dumps(request).encode()
     out, done = asked(body, asking, made)
     got = json.loads(out)
-    assert (out is body) is not (done or asking.tokens)
+    assert bool(done) is (out is not body) or asking.tokens is not None
     changed = {name: value for name, value in got.items() if request.get(name, ...) != value}
     return changed | {name: None for name in request if name not in got}
 
@@ -120,11 +121,41 @@ def test_without_a_dialect_no_tokens_are_read() -> None:
 
 
 def test_each_change_is_counted_and_other_bytes_stay() -> None:
-    made = rules(source="tokens", stop="gateway")
     body = b'{ "stop":["END"],"temperature":1.10,"x":1E5}'
-    out, done = asked(body, asking_of(chat().facts(STOPS), made, made.policy, protocol="chat"), made)
-    assert out.startswith(b'{ "temperature":1.10,"x":1E5,') or b'"temperature":1.10,"x":1E5' in out
-    assert done == {"tokens_asked": 1, "stop_removed": 1}
-    only = rules(stop="in_step")
-    _, done = asked(body, asking_of(chat().facts(STOPS), only, only.policy, protocol="chat"), only)
-    assert done == {"stop_in_step": 1}
+    for made, out, counted in (
+        (rules(source="tokens", tokens="logprobs"), b'{ "stop":["END"],"temperature":1.10,"x":1E5,"logprobs":true}', "tokens_asked"),
+        (rules(stop="gateway"), b'{ "temperature":1.10,"x":1E5}', "stop_removed"),
+        (rules(stop="in_step"), b'{ "stop":["END"],"temperature":1.10,"x":1E5,"include_stop_str_in_output":true}', "stop_in_step"),
+    ):  # fmt: skip
+        asking = asking_of(chat().facts(STOPS), made, made.policy, protocol="chat")
+        assert asked(body, asking, made) == (out, {counted: 1})
+
+
+FAULTS = load_rulebook().faults
+LATE = {"parser": "deepseek_r1", "faults": FAULTS, "engine_version": "0.32.0"}
+EATEN = {"tools_parser": "qwen3_xml", "faults": FAULTS, "engine_version": "0.28.0"}
+
+
+@pytest.mark.parametrize(
+    ("known", "request_", "wanted", "why"),
+    [
+        (LATE, STOPS | {"stream": True}, {"include_stop_str_in_output": True}, ("stop-desync",)),
+        (LATE, STOPS, {}, ()),  # a plain answer is right
+        (LATE, {"stream": True}, {}, ()),
+        (LATE, {"stream": True, "stop": "."}, {}, ()),  # nothing is kept back for one character
+        (LATE | {"engine_version": "9.9.0"}, STOPS | {"stream": True}, {}, ()),  # of which nothing is known
+        (LATE | {"parser": "qwen3"}, STOPS | {"stream": True}, {}, ()),
+        (LATE | {"parser": "kimi_k3"}, STOPS | {"stream": True}, {"stop": None}, ("stop-desync-kimi-k3",)),
+        (EATEN, {"stream": True}, {"return_token_ids": True, "logprobs": True}, ("tool-parser-eats-closer",)),
+        (EATEN, {}, {"return_token_ids": True, "logprobs": True}, ("tool-parser-eats-closer",)),
+        (EATEN | {"engine_version": "0.32.0"}, {"stream": True}, {}, ()),
+    ],
+)
+def test_auto_asks_for_what_helps_against_a_fault_that_the_request_meets(
+    known: dict[str, Any], request_: dict[str, Any], wanted: dict[str, Any], why: tuple[str, ...]
+) -> None:
+    made = replace(rules(), **known)
+    assert sent(request_, made) == wanted
+    assert asking_of(chat().facts(request_), made, made.policy, protocol="chat").why == why
+    left = replace(made, policy=policy_for(Profile.FULL, stop="engine", tokens="never"))
+    assert asking_of(chat().facts(request_), left, left.policy, protocol="chat") == NOTHING
