@@ -116,12 +116,12 @@ class Pipeline:
         if not (reasoning and content):
             return self._unless_same(out, reasoning, content)
         self._tally.add(Finding.MIXED_CHUNK_SPLIT, "split")
-        out = _joined(out)
+        out = joined(out)
         same = out == [(REASONING, reasoning), (CONTENT, content)]
         return None if same and not self._setting.policy.enforces(Finding.MIXED_CHUNK_SPLIT) else out
 
     def _unless_same(self, out: list[Piece], reasoning: str, content: str) -> list[Piece] | None:
-        out = _joined(out)
+        out = joined(out)
         came = (REASONING, reasoning) if reasoning else (CONTENT, content)
         return None if out == [came] else out
 
@@ -151,7 +151,7 @@ class Pipeline:
         if self._reasoning and not self._left:
             self._take(self._reasoning.leave(to_tools=True), REASONING, out)
         self._outlet.before_tools(out)
-        return _joined(out)
+        return joined(out)
 
     def engine_call(self, name: str, arguments: str) -> None:
         """One of the engine's own calls is whole: the same call left as text is only its markup."""
@@ -173,7 +173,7 @@ class Pipeline:
         self._outlet.finish(out, stopped=stopped, promotable=promotable and not self._stage.seen)
         natural = stopped and promotable and not stop_string
         self._conclude(stopped=stopped, natural=natural, length=length, stop_string=stop_string, looped=looped)
-        return _joined(out)
+        return joined(out)
 
     def release(self, *, read: bool) -> list[Piece]:
         """The answer broke off: what is held goes out in its channel; nothing is suppressed (contract rule 6).
@@ -187,7 +187,7 @@ class Pipeline:
             self._settle_fields(out)
         self._stage.release(out)
         self._outlet.release(out, read=read)
-        return _joined(out if read else [*out, *self._as_it_came()])
+        return joined(out if read else [*out, *self._as_it_came()])
 
     # ------------------------------------------------------------------ fields
 
@@ -387,7 +387,7 @@ class Pipeline:
         return unclosed and self._setting.raw and self._setting.promotable
 
 
-def _joined(pieces: list[Piece]) -> list[Piece]:
+def joined(pieces: list[Piece]) -> list[Piece]:
     """Neighbouring pieces of one channel as one; replayed pieces stay as they were cut."""
     if len(pieces) < 2:
         return pieces

@@ -75,43 +75,44 @@ class StopTail:
 class StopMatch:
     """The text of one field while the gateway matches the stop strings, and the engine knows of none.
 
-    `fired`: the one that has matched; from it on nothing goes out. `dropped`: characters that came behind it.
+    `held`: text that may become one. `fired`: the one that has matched; from it on nothing goes out. `dropped`: so many
+    characters came behind it.
     """
 
-    __slots__ = ("_held", "_plan", "_stops", "dropped", "fired")
+    __slots__ = ("_plan", "_stops", "dropped", "fired", "held")
 
     def __init__(self, stops: tuple[str, ...]) -> None:
         self._stops = stops
         self._plan = Plan(dict.fromkeys(stops, None))
-        self._held = ""
+        self.held = ""
         self.fired: str | None = None
         self.dropped = 0
 
     @property
     def waiting(self) -> bool:
         """True where text is held."""
-        return bool(self._held)
+        return bool(self.held)
 
     def feed(self, text: str) -> str:
         """More text; returns what goes out now."""
         if self.fired is not None:
             self.dropped += len(text)
             return ""
-        old = len(self._held)
-        text = self._held + text
+        old = len(self.held)
+        text = self.held + text
         found = _first(self._stops, text, old)
         if found is None:
             at = self._plan.cut(text, 0)
-            self._held = text[at:]
+            self.held = text[at:]
             return text[:at]
         self.fired, at = found
-        self._held = ""
+        self.held = ""
         self.dropped = len(text) - at - len(self.fired)
         return text[:at]
 
     def end(self) -> str:
         """The text ends here: what is held is no stop string."""
-        held, self._held = self._held, ""
+        held, self.held = self.held, ""
         return held
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -98,11 +98,11 @@ def tooling(
 
 
 class Run:
-    """One choice. `sent` collects what the client gets, `counted` what the report says."""
+    """One choice. `sent` collects what the client gets, `counted` what the report says. `make`: its pipeline."""
 
-    def __init__(self, given: Setting) -> None:
+    def __init__(self, given: Setting, make: Callable[[Setting, Tally], Pipeline] = Pipeline) -> None:
         self.tally = Tally(given.policy)
-        self.pipeline = Pipeline(given, self.tally)
+        self.pipeline = make(given, self.tally)
         self.sent: list[Piece] = []
 
     def push(self, *deltas: tuple[str, str]) -> Run:
