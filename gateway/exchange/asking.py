@@ -29,13 +29,16 @@ _TELLS_IDS: Final = ("vllm",)
 class Asking:
     """`stop`: who matches the stop strings, and how. `tokens`: what is asked for of the tokens, None: nothing is read
     from them. `stops`: what the gateway itself has to cut off or to match, empty where the engine does. `why`: the
-    known faults of the engine that `auto` answers.
+    known faults of the engine that `auto` answers. `choices`: how many the answer has. `usage`: each chunk is asked to
+    tell the usage so far, since the engine is left before its last one.
     """
 
     stop: Stop = "engine"
     tokens: TokensAsked | None = None
     stops: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
+    choices: int = 1
+    usage: bool = False
 
 
 NOTHING: Final = Asking()
@@ -51,11 +54,15 @@ def asking_of(facts: RequestFacts, rules: RouteRules, policy: Policy, *, protoco
     tokens = _tokens(facts, rules, policy, wanted=rules.source == "tokens" or (rules.source == "auto" and bool(lost)))
     stop = _stop(facts, rules, policy, auto=late[0].remedy if late else "engine", by_tokens=tokens is not None)
     answered = [*(lost if tokens and rules.source == "auto" else ()), *(late if policy.stop == "auto" else ())]
+    if not tokens and stop == "engine":
+        return NOTHING
     return Asking(
         stop=stop,
         tokens=tokens,
-        stops=facts.stops if tokens or stop != "engine" else (),
-        why=tuple(fault.ident for fault in answered) if tokens or stop != "engine" else (),
+        stops=facts.stops,
+        why=tuple(fault.ident for fault in answered),
+        choices=facts.samples,
+        usage=stop == "gateway" and facts.stream and facts.wants_usage and not facts.wants_each_usage,
     )
 
 
@@ -74,6 +81,7 @@ def asked(body: bytes, asking: Asking, rules: RouteRules) -> tuple[bytes, Counte
         done["stop_in_step"] += 1
     if asking.stop == "gateway":
         changes["stop"] = DROP
+        changes |= {"stream_options": {"continuous_usage_stats": b"true"}} if asking.usage else {}
         done["stop_removed"] += 1
     return (edit(body, changes) if changes else body), done
 

@@ -24,6 +24,7 @@ from gateway.exchange.raw_stream import RawStream
 from gateway.exchange.reading import NOTHING_SAID, ExchangeReading, effective_policy
 from gateway.exchange.request import shaped_request
 from gateway.exchange.route import Overrides, RouteRules
+from gateway.exchange.stop_stream import StopStream
 from gateway.exchange.stream import StreamInspection
 from gateway.exchange.token_stream import TokenStream
 from gateway.exchange.whole import inspect_body
@@ -139,6 +140,16 @@ class Exchange:
         return isinstance(self._stream, StreamInspection) and self._stream.between_frames
 
     @property
+    def ends_itself(self) -> bool:
+        """True where the answer may be `over` before the engine ends it."""
+        return isinstance(self._stream, StopStream)
+
+    @property
+    def over(self) -> bool:
+        """True where nothing more of the engine's answer is wanted: the client's has ended."""
+        return isinstance(self._stream, StopStream) and self._stream.over
+
+    @property
     def inspected(self) -> bool:
         """True when the answer was read: it counts in the denominators."""
         return self._tally.events > 0
@@ -207,4 +218,6 @@ def _stream_of(reading: ExchangeReading) -> type[StreamInspection] | type[Observ
         return ObservedStream
     if reading.asking.tokens:
         return TokenStream
+    if reading.asking.stop == "gateway":
+        return StopStream
     return RawStream if reading.splits else StreamInspection

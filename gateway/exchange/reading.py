@@ -22,6 +22,7 @@ from gateway.integrity.lint import lint
 from gateway.integrity.pipeline import Pipeline
 from gateway.integrity.raw import RawPipeline
 from gateway.integrity.setting import Setting
+from gateway.integrity.stop_pipeline import InStepPipeline, StoppingPipeline
 from gateway.integrity.tally import Tally
 from gateway.integrity.tokens import TokenPipeline
 from gateway.policy import Mode, Policy, Profile, ReasoningField, policy_for
@@ -59,6 +60,10 @@ NOTHING_SAID: Final = RequestFacts(
     tools=None,
 )
 """The facts of a request that cannot be read."""
+
+
+STOPPED: Final = {"stopped": True, "length": False, "promotable": False, "stop_string": True, "looped": False}
+"""How a choice ends that a stop string ended: the keywords of `Pipeline.finish`."""
 
 
 class ExchangeReading:
@@ -148,8 +153,13 @@ class ExchangeReading:
     def pipeline(self, index: object = 0) -> Pipeline:
         """A pipeline for choice `index`."""
         prompts = self._prompts
-        if self.asking.tokens:
-            return TokenPipeline(self._setting, self.tally, stops=self.asking.stops, keeps=self._keeps_stop)
+        asking, stops = self.asking, self.asking.stops
+        if asking.tokens:
+            return TokenPipeline(self._setting, self.tally, stops=stops, keeps=self._keeps_stop)
+        if asking.stop == "gateway":
+            return StoppingPipeline(self._setting, self.tally, stops=stops)
+        if asking.stop == "in_step":
+            return InStepPipeline(self._setting, self.tally, stops=stops, keep=False)
         if prompts is None:
             return Pipeline(self._setting, self.tally)
         return RawPipeline(prompts.setting(index), self.tally, echo=prompts.echo(index), watches=not self.splits)

@@ -78,6 +78,16 @@ class StoredExchange:
         return self._exchange.interruptible and not self._cut
 
     @property
+    def ends_itself(self) -> bool:
+        """Never: it was made before."""
+        return False
+
+    @property
+    def over(self) -> bool:
+        """As `Exchange.over`."""
+        return False
+
+    @property
     def inspected(self) -> bool:
         """As `Exchange.inspected`."""
         return self._exchange.inspected

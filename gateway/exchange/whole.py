@@ -13,6 +13,8 @@ from gateway.exchange.withheld import Withheld
 from gateway.integrity.outlet import Piece
 from gateway.integrity.pipeline import Pipeline
 from gateway.integrity.raw import RawPipeline
+from gateway.integrity.stop_pipeline import StoppingPipeline
+from gateway.protocols.chat_stop import stopped_at
 from gateway.protocols.chat_tokens import ChatTokens
 from gateway.protocols.protocol import CallChange, Message, NotThisProtocol, Part, Said
 
@@ -25,6 +27,7 @@ class _Changes:
     pieces: dict[int, list[Said]] = field(default_factory=dict)
     calls: dict[int, dict[int, CallChange]] = field(default_factory=dict)
     finishes: dict[int, str] = field(default_factory=dict)
+    stops: dict[int, str] = field(default_factory=dict)
 
 
 def inspect_body(reading: ExchangeReading, body: bytes, *, report: bool) -> bytes:
@@ -78,6 +81,8 @@ def _written(reading: ExchangeReading, message: Message, changes: _Changes) -> b
         message = protocol.decode_body(protocol.change_calls(message, changes.calls) or message.data)
     if changes.pieces or changes.finishes:
         message = protocol.decode_body(protocol.rewrite_body(message, changes.pieces, names, changes.finishes))
+    if changes.stops:
+        message = protocol.decode_body(stopped_at(message.data, changes.stops))
     named = reading.names is not None and any(part.names for part in message.parts)
     if named or any(part.no_calls for part in message.parts):
         return protocol.rename(message, reading.names) or message.data
@@ -114,7 +119,10 @@ def _read(reading: ExchangeReading, message: Message, part: Part, pipeline: Pipe
         changes.pieces[part.place] = said
     if changed:
         changes.calls[part.place] = changed
-    if word := calls.ending(part.finish):
+    if isinstance(pipeline, StoppingPipeline) and pipeline.fired is not None:
+        changes.stops[part.place] = pipeline.fired
+        changes.calls |= {part.place: {each.place: CallChange(gone=True) for each in fragments}} if fragments else {}
+    elif word := calls.ending(part.finish):
         changes.finishes[part.place] = word
 
 

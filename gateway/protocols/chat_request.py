@@ -36,6 +36,7 @@ def chat_facts(request: dict[str, Any]) -> RequestFacts:
     model, kind = request.get("model"), _at(request, "thinking.type")
     asks_to_think = isinstance(kind, str) and kind != "disabled"
     decision, why = thinking(request)
+    samples = request.get("n")
     return RequestFacts(
         model=model if isinstance(model, str) else None,
         stream=request.get("stream") is True,
@@ -52,6 +53,8 @@ def chat_facts(request: dict[str, Any]) -> RequestFacts:
         tools=_tools(request),
         asks_tokens=frozenset(name for name, member in _TOKENS if request.get(member) is True),
         names_tokens=request.get("return_tokens_as_token_ids") is True,
+        wants_each_usage=_at(request, "stream_options.continuous_usage_stats") is True,
+        samples=samples if type(samples) is int and samples > 0 else 1,
     )
 
 

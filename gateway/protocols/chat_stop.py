@@ -7,20 +7,13 @@ same), the usage that each chunk tells where it was asked for, and the last fram
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Final
 
 from gateway.protocols.frames import head
 from gateway.protocols.protocol import Message
 from gateway.streams.jsonscan import DROP, Changes, Drop, edit, encode_string, member
 
-STOP: Final = "stop"
 _OBJECT: Final = b'"object":"chat.completion.chunk"'
-
-
-def stop_event(like: Message | None, index: int, stop: str) -> bytes:
-    """A chunk of our own that ends a choice at a stop string."""
-    choice = b'{"index":%d,"delta":{},"logprobs":null,"finish_reason":"stop","stop_reason":%b}'
-    return b'{%b,"choices":[%b]}' % (head(like, _OBJECT), choice % (index, encode_string(stop)))
 
 
 def usage_event(like: Message | None, usage: bytes) -> bytes:
@@ -52,8 +45,3 @@ def usage_of(message: Message) -> bytes | None:
 def without_usage(data: bytes) -> bytes:
     """The frame without its usage."""
     return edit(data, {"usage": DROP})
-
-
-def asks_usage() -> Any:
-    """The change of a request that has each chunk tell the usage so far."""
-    return {"continuous_usage_stats": b"true"}

@@ -162,7 +162,7 @@ class RequestFacts:
     to. `unsplit`: the client asked for the text with the thought and its markers in it. `constrained`: the answer has
     to follow a schema, a grammar or a forced tool call, so that a repeat of the reasoning is no accident. `structured`:
     the answer was promised to be JSON. `stops`: the stop strings; `keeps_stop`: the one that fires is to stay in the
-    text. `wants_usage`: a stream is to end with its usage.
+    text. `wants_usage`: a stream is to end with its usage; `wants_each_usage`: each chunk is to tell it.
     `tools`: None where no function is declared. `prompts`: where the client writes the prompt itself, the texts of all,
     None for one that is no text; choice `index` answers number `index // samples`. `echo`: each answer begins with its
     prompt. `asks_tokens`: what the client asks for of the answer's tokens, `ids` and `logprobs`; `names_tokens`: as
@@ -189,6 +189,7 @@ class RequestFacts:
     adds_no_thought: bool = False
     asks_tokens: frozenset[str] = frozenset()
     names_tokens: bool = False
+    wants_each_usage: bool = False
 
 
 class WireProtocol(Interface):

@@ -54,6 +54,7 @@ class Inspected:
         self._hides = hides
         self.chained = False
         self.refused = False
+        self._left = False  # the answer has ended before the engine's did
         self.settled = True
         self._size = 0
         self._head: Head | None = None
@@ -96,6 +97,7 @@ class Inspected:
         elif self.delivery is Delivery.WHOLE:
             self.data = self._gather  # type: ignore[method-assign]
         elif self.delivery is Delivery.STREAM:
+            self.data = self._data_until_over if self.exchange.ends_itself else self.data  # type: ignore[method-assign]
             self._relay.open(head, fields=self._via, length=None)
             self._relay.keep_warm(self._heartbeat, allowed=lambda: self.exchange.interruptible)
 
@@ -120,12 +122,21 @@ class Inspected:
                 self._relay.open(self._head, length=None)  # a whole body that passed its cap
             self._relay.write(out)
 
+    def _data_until_over(self, body: bytes) -> None:
+        """The exchange may end the answer before the engine does, which is left then."""
+        Inspected.data(self, body)
+        if self.exchange.over:
+            self._close(None)
+            self._left, self.data = True, _ignored  # type: ignore[method-assign]
+            if self._relay.call is not None:
+                self._relay.call.fail(GivenUp("the answer has ended"))
+
     def _gather(self, body: bytes) -> None:
         self._size += len(body)
         Inspected.data(self, body)
 
     def end(self) -> None:
-        if self.fault is not None or self.refused:
+        if self.fault is not None or self.refused or self._left:
             return
         if self._size > LONG_BODY_BYTES and not self._relay.status:
             self.settled = False
@@ -133,7 +144,7 @@ class Inspected:
             self._close(None)
 
     def broken(self, fault: IntegrityError) -> None:
-        if self.fault is None:
+        if self.fault is None and not self._left:
             self.fault = fault
             if self._head is not None:
                 self._close(fault)

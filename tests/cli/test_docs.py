@@ -68,7 +68,7 @@ def test_a_key_without_effect_says_so_once_and_no_other_key_does() -> None:
 def test_every_refused_value_is_listed_with_what_to_do_instead() -> None:
     refused = pages()["config.md"].partition("## Refused in this version")[2]
     assert "* `workers`: anything but `1`; remove it or run more replicas\n" in refused
-    assert "* `routes[].source`: `tokens`; remove it or use auto, fields or text\n" in refused
+    assert "* `policy.preamble`: `strip`; remove it or use off or observe\n" in refused
     assert refused.count("* `") == sum("x-not-yet" in schema for _, schema in known_keys())
 
 

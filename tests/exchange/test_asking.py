@@ -123,12 +123,27 @@ def test_without_a_dialect_no_tokens_are_read() -> None:
 def test_each_change_is_counted_and_other_bytes_stay() -> None:
     body = b'{ "stop":["END"],"temperature":1.10,"x":1E5}'
     for made, out, counted in (
-        (rules(source="tokens", tokens="logprobs"), b'{ "stop":["END"],"temperature":1.10,"x":1E5,"logprobs":true}', "tokens_asked"),
+        (rules(source="tokens", tokens="logprobs"), body[:-1] + b',"logprobs":true}', "tokens_asked"),
         (rules(stop="gateway"), b'{ "temperature":1.10,"x":1E5}', "stop_removed"),
-        (rules(stop="in_step"), b'{ "stop":["END"],"temperature":1.10,"x":1E5,"include_stop_str_in_output":true}', "stop_in_step"),
-    ):  # fmt: skip
+        (rules(stop="in_step"), body[:-1] + b',"include_stop_str_in_output":true}', "stop_in_step"),
+    ):
         asking = asking_of(chat().facts(STOPS), made, made.policy, protocol="chat")
         assert asked(body, asking, made) == (out, {counted: 1})
+
+
+@pytest.mark.parametrize(
+    ("request_", "wanted"),
+    [
+        ({"include_usage": True}, {"include_usage": True, "continuous_usage_stats": True}),
+        ({"include_usage": True, "continuous_usage_stats": True}, None),
+        ({"include_usage": False}, None),
+    ],
+)
+def test_an_engine_that_may_be_left_early_is_asked_for_the_usage_of_each_chunk(
+    request_: dict[str, Any], wanted: dict[str, Any] | None
+) -> None:
+    changed = sent(STOPS | {"stream": True, "stream_options": request_}, rules(stop="gateway"))
+    assert changed == {"stop": None} | ({"stream_options": wanted} if wanted else {})
 
 
 FAULTS = load_rulebook().faults

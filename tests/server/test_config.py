@@ -149,7 +149,6 @@ LATER = [
     ({"limits": {"total_buffered": "1GiB"}}, 'limits.total_buffered: "1GiB"', "lower the caps of one exchange"),
     ({"policy": {"preamble": "strip"}}, 'policy.preamble: "strip"', "use off or observe"),
     ({"policy": {"regenerate": {"for": ["empty_response"]}}}, "policy.regenerate.for: this", "leave it empty"),
-    ({"policy": {"request": {"stop": "gateway"}}}, 'policy.request.stop: "gateway"', "use engine, in_step or auto"),
 ]
 
 

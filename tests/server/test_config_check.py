@@ -98,7 +98,7 @@ def test_the_policy_defaults_of_the_schema_are_those_of_the_program() -> None:
     plain = [field for field in fields(Policy) if isinstance(field.default, str)]
     assert {field.name: field.default for field in plain if field.default is not MISSING} == {
         name: keys("policy")[name]["default"] for name in _PLAIN
-    } | {"history": keys("policy.request")["history"]["default"]}
+    } | {name: schema["default"] for name, schema in keys("policy.request").items()}
 
 
 @pytest.mark.parametrize("profile", list(Profile))
