@@ -96,10 +96,12 @@ class StreamInspection:
         return out + rest, False
 
     def broken(self, error: IntegrityError) -> tuple[bytes, bool]:
-        """The upstream broke off: what is held goes out, then the error (contract rule 6)."""
+        """The upstream broke off: what is held goes out, then the error (contract rule 6) if it was not over."""
         out = self._unfinished()
         if self._cut:
             return out, False
+        if self._done or self._error_seen:
+            return out + self._release(), False
         gap = b"\n\n" if self.failed_open or self._strange else b""  # what was relayed may end anywhere
         return out + self._release() + gap + self._protocol.error_event(error), False
 
