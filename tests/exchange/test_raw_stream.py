@@ -17,6 +17,7 @@ from gateway.errors import EngineTruncated, IntegrityError
 from gateway.exchange import Overrides
 from gateway.limits import Limits
 from gateway.policy import Profile, ReasoningField
+from gateway.protocols.legal import CHECKERS
 from tests.exchange.driver import route
 from tests.support.atoms import dialects, texts
 from tests.support.raw_text import (
@@ -277,6 +278,7 @@ def assert_breaks_off(wire: Wire, body: bytes) -> None:
     exchange.head(status=200, content_type="text/event-stream", content_encoding=None)
     sent = exchange.data(body)
     ending = exchange.broken(EngineTruncated("gone"))
+    assert CHECKERS[exchange.protocol.name](sent + ending.data) == []
     *events, error = values(sent + ending.data)
     assert (ending.complete, error["error"]["code"][:10]) == (False, "integrity_")
     came = wire.streamed(whole_events(body)).get(0, Told()).text
@@ -287,7 +289,7 @@ def assert_breaks_off(wire: Wire, body: bytes) -> None:
 @wires
 def test_a_stream_that_breaks_off_at_any_byte_loses_no_text_and_ends_in_an_error(wire: Wire) -> None:
     body = b"".join([*wire.events(cut("<think>a <b</think>Hi <b", 6)), DONE])
-    for at in range(len(body)):
+    for at in range(len(body) - 2):  # the last event may lack its blank line, and then the answer is over
         assert_breaks_off(wire, body[:at])
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.protocols import PROTOCOLS
 from gateway.protocols.legal import CHECKERS
 from gateway.protocols.legal.flow import Flow, entries, member, shown, text
 
@@ -122,3 +123,7 @@ def test_a_checker_judges_any_event_and_shows_no_text(events: list[tuple[str, An
     )
     for checker in CHECKERS.values():
         assert SECRET not in "".join(checker(body, ended=ended))
+
+
+def test_every_protocol_has_a_checker() -> None:
+    assert set(CHECKERS) == {protocol.name for protocol in PROTOCOLS.values()}
