@@ -151,10 +151,11 @@ class Chat(ChoiceFrames, Unframed):
                 continue
             before, last = _split(part, pieces[part.place])
             role = part.fields.get("role") if before else None
+            moved: _Members = {"role": DROP} if role else {}  # clients join what they get: a role is said once
             for members in _deltas(before, names):
                 events.append(_event(message, part.index, members, role=role))
                 role = None
-            changes[part.place] = _replaced(part, _members(*last, names) if last else {})
+            changes[part.place] = _replaced(part, _members(*last, names) if last else {}) | moved
             says = says or bool(last) or _payload(part)
         return events, _edit_choices(message, changes, "delta", finishes) if says else None
 

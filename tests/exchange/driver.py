@@ -18,6 +18,7 @@ from gateway.protocols import protocol_for
 from gateway.protocols.protocol import WireProtocol
 from gateway.rulebook.dialect import Dialect
 from gateway.rulebook.load import load_rulebook
+from tests.support.legal import stays_legal
 
 DONE = b"data: [DONE]\n\n"
 BOTH = ("reasoning", "reasoning_content")
@@ -164,10 +165,11 @@ def streamed(
     overrides: Overrides = NO_OVERRIDES,
 ) -> Answer:
     """A streamed answer that ends cleanly after `reads`."""
-    exchange = opened(request, rules or route(), overrides)
+    exchange, sent = opened(request, rules or route(), overrides), list(reads)
     exchange.head(status=200, content_type="text/event-stream; charset=utf-8", content_encoding=None)
-    out = b"".join([exchange.data(read) for read in reads])
+    out = b"".join([exchange.data(read) for read in sent])
     ending = exchange.end()
+    stays_legal("chat", b"".join(sent), out + ending.data)
     return Answer(out + ending.data, ending.complete, dict(ending.headers), exchange)
 
 

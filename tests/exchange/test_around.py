@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from gateway.exchange import RouteRules
+from gateway.protocols.legal import CHECKERS
 from tests.exchange.driver import DONE, chunk, delta, findings, route
-from tests.support import legal_messages, legal_responses, messages, responses
+from tests.support import messages, responses
 from tests.support.endpoints import ENDPOINTS, answered
 from tests.support.raw_text import Completions, Told, cut, values
 
@@ -22,8 +23,8 @@ TEXT = "<think>Let me think. 2 < 3</think>The answer is 42."
 SAID = ("Let me think. 2 < 3", "The answer is 42.")
 RULES = route(raw_text="split")
 LEGAL: dict[str, Callable[[bytes], list[str]]] = {
-    "messages": legal_messages.violations,
-    "responses": legal_responses.violations,
+    "messages": CHECKERS["messages"],
+    "responses": CHECKERS["responses"],
 }
 
 

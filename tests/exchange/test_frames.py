@@ -125,7 +125,7 @@ def test_the_role_of_a_split_chunk_comes_first_and_its_finish_reason_last() -> N
     answer = streamed([delta(role="assistant", content="def", reasoning="abc", finish="stop"), DONE])
     first, last = (event["choices"][0] for event in answer.events[:2])
     assert (first["delta"], first["finish_reason"]) == ({"role": "assistant", **dict.fromkeys(BOTH, "abc")}, None)
-    assert (last["delta"], last["finish_reason"]) == ({"role": "assistant", "content": "def"}, "stop")
+    assert (last["delta"], last["finish_reason"]) == ({"content": "def"}, "stop")
 
 
 def test_where_split_is_observed_reasoning_beside_a_tool_call_stays_there() -> None:

@@ -1,7 +1,7 @@
 """Anthropic Messages through the exchange: blocks, calls, endings, faults. Every streamed answer here must be legal.
 
 Wire shapes are those of reference/vllm.md 3.6 and sglang.md 3.6; `streamed` fails a test whose answer breaks the rules
-of `tests/support/legal_messages.py`.
+of `gateway/protocols/legal/messages.py`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from gateway.errors import EngineFault
 from gateway.exchange import RouteRules
 from gateway.policy import Mode, Profile, ReasoningField, ToolRescue
+from gateway.protocols.legal.messages import violations
 from gateway.rulebook.load import load_rulebook
 from tests.exchange.driver import route
 from tests.support.atoms import dialects, texts
-from tests.support.legal_messages import frames, violations
 from tests.support.messages import (
     END,
     ERROR,
@@ -37,6 +37,7 @@ from tests.support.messages import (
     delta,
     event,
     events,
+    frames,
     opened,
     plain,
     recut,

@@ -17,6 +17,7 @@ from gateway.errors import EngineTruncated, IntegrityError
 from gateway.exchange import Overrides
 from gateway.limits import Limits
 from gateway.policy import Profile, ReasoningField
+from gateway.protocols.legal import CHECKERS
 from tests.exchange.driver import route
 from tests.support.atoms import dialects, texts
 from tests.support.raw_text import (
@@ -245,6 +246,7 @@ def assert_breaks_off(wire: Wire, body: bytes) -> None:
     exchange.head(status=200, content_type="text/event-stream", content_encoding=None)
     sent = exchange.data(body)
     ending = exchange.broken(EngineTruncated("gone"))
+    assert CHECKERS[exchange.protocol.name](sent + ending.data) == []
     *events, error = values(sent + ending.data)
     assert (ending.complete, error["error"]["code"][:10]) == (False, "integrity_")
     came = wire.streamed(whole_events(body)).get(0, Told()).text

@@ -18,11 +18,11 @@ from gateway.exchange.stored import MIDDLE
 from gateway.limits import Limits
 from gateway.policy import Profile, ReasoningField
 from gateway.protocols import STORED
+from gateway.protocols.legal.responses import violations
 from gateway.rulebook.load import load_rulebook
 from tests.exchange.driver import NO_OVERRIDES, dialect, findings, route
 from tests.support import responses
-from tests.support.legal_responses import events_of, violations
-from tests.support.responses import Piece, body, heard, stream, told
+from tests.support.responses import Piece, body, events_of, heard, stream, told
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOLS: dict[str, Any] = {"tools": [{"type": "function", "name": "f", "parameters": CITY}], "tool_choice": "auto"}

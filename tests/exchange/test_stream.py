@@ -392,6 +392,16 @@ def test_half_an_event_at_the_end_is_left_out_so_that_the_error_is_an_event() ->
     assert answer.said == ("", "a<")
 
 
+@pytest.mark.parametrize("last", [DONE, ENGINE_ERROR])
+def test_an_upstream_that_breaks_off_behind_the_end_of_the_answer_adds_no_error(last: bytes) -> None:
+    exchange = opened({}, route())
+    exchange.head(status=200, content_type="text/event-stream", content_encoding=None)
+    sent = delta(content="a") + delta(finish="stop") + last
+    assert exchange.data(sent) == sent
+    ending = exchange.broken(EngineTimeout("the engine was silent"))
+    assert (ending.data, ending.complete) == (b"", False)
+
+
 def test_a_broken_upstream_lets_held_text_go_before_the_error_and_suppresses_nothing() -> None:
     exchange = opened(WANTED, route())
     exchange.head(status=200, content_type="text/event-stream", content_encoding=None)

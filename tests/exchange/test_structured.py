@@ -20,8 +20,7 @@ from gateway.protocols.protocol import CallChange, Fragment, Framed, NumberedCal
 from gateway.rulebook.load import load_rulebook
 from gateway.streams.sse import Frame, SSEReader
 from tests.exchange.driver import route
-from tests.support.legal_responses import events_of
-from tests.support.responses import heard, opened, responses, stream, streamed
+from tests.support.responses import events_of, heard, opened, responses, stream, streamed
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOLS: dict[str, Any] = {"tools": [{"type": "function", "name": "f", "parameters": CITY}]}

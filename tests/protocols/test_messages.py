@@ -14,8 +14,7 @@ from gateway.limits import Limits
 from gateway.protocols import protocol_for
 from gateway.protocols.messages import Messages
 from gateway.protocols.protocol import CallChange, HistoryRule, Message, NotThisProtocol, NumberedCall, Said
-from tests.support.legal_messages import frames
-from tests.support.messages import END, ERROR, HEAD, PING, body, delta, event, start, stop, tail
+from tests.support.messages import END, ERROR, HEAD, PING, body, delta, event, frames, start, stop, tail
 
 BOTH = ("reasoning", "reasoning_content")
 CALLED = {"type": "tool_use", "id": "t", "name": "f", "input": {}}

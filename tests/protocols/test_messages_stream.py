@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from gateway.protocols.legal.messages import violations
 from gateway.protocols.messages_stream import TEXT, THINKING, TOOL_USE, Blocks, Line, input_delta
 from gateway.protocols.protocol import Message, NumberedCall
-from tests.support.legal_messages import frames, violations
-from tests.support.messages import END, HEAD, PING, delta, event, start, stop, tail
+from tests.support.messages import END, HEAD, PING, delta, event, frames, start, stop, tail
 
 EMPTY_TEXT = {"type": "text", "text": ""}
 EMPTY_THOUGHT = {"type": "thinking", "thinking": ""}

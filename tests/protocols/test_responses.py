@@ -9,10 +9,10 @@ import pytest
 
 from gateway.errors import EngineTruncated
 from gateway.protocols import protocol_for
+from gateway.protocols.legal.responses import violations
 from gateway.protocols.protocol import UNSAID, CallChange, Fragment, Message, NotThisProtocol, NumberedCall
 from gateway.protocols.responses import Responses
-from tests.support.legal_responses import events_of, violations
-from tests.support.responses import Piece, body, event, response, stream, told
+from tests.support.responses import Piece, body, event, events_of, response, stream, told
 
 NAMES = ("reasoning",)
 PIECES: list[Piece] = [("reasoning", "a"), ("content", "b"), ("call", ("c1", "f", ["{", "}"]))]

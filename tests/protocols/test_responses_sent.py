@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from gateway.protocols.legal.responses import violations
 from gateway.protocols.protocol import CallChange, Message, NumberedCall
 from gateway.protocols.responses_items import OUTPUT, Item, TextPart
 from gateway.protocols.responses_sent import SentItems
 from gateway.protocols.responses_told import Told
-from tests.support.legal_responses import Checker
-from tests.support.responses import heard, response, stream
+from tests.support.responses import event, heard, response, stream
 
 
 class Client:
@@ -40,9 +40,7 @@ class Client:
                 self.take(self.sent.call_event(kind, message, item, (changes or {}).get(kind.rpartition(".")[2])))
 
     def legal(self) -> Client:
-        checker = Checker(ids=True)
-        events = [(event["type"], event) for event in self.events]
-        assert checker.check(events, ended=False) == []
+        assert violations(b"".join(map(event, self.events)), ended=False) == []
         return self
 
     @property

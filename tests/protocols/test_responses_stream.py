@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from gateway.protocols.legal.responses import violations
 from gateway.protocols.protocol import CallChange, Message, NumberedCall, Said
 from gateway.protocols.responses_stream import KEPT, ResponseWriter
-from tests.support.legal_responses import Checker
 from tests.support.responses import Piece, event, heard, stream, told
 
 CALL = NumberedCall(0, "call_1", "f", "{}")
@@ -62,7 +62,7 @@ class Client:
         return [item["type"] for item in self.events[-1]["response"]["output"]]
 
     def legal(self, *, ended: bool = True) -> Client:
-        assert Checker(ids=True).check([(each["type"], each) for each in self.events], ended=ended) == []
+        assert violations(b"".join(map(event, self.events)), ended=ended) == []
         return self
 
 

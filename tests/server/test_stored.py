@@ -13,8 +13,7 @@ from openai import APIError, AsyncOpenAI
 
 from tests.support.gateways import Gateway, gateway
 from tests.support.http import connected, fetch, get, post
-from tests.support.legal_responses import events_of
-from tests.support.responses import Piece, body, stream, told
+from tests.support.responses import Piece, body, events_of, stream, told
 from tests.support.upstream import LAST_CHUNK, SSE, Engine, Script, Talk, chunk, engine, plain, saying
 
 OSLO = '{"city": "Oslo"}'

@@ -12,9 +12,9 @@ from typing import Any
 
 from gateway.exchange import Exchange, Overrides, RouteRules, open_exchange, peek_request
 from gateway.protocols import protocol_for
+from gateway.protocols.legal.messages import violations
 from gateway.protocols.protocol import WireProtocol
 from tests.exchange import driver
-from tests.support.legal_messages import frames, violations
 
 SIGNATURE = "c431235be2614966a4dc05be5524a1d4"
 STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
@@ -137,6 +137,15 @@ def _value(text: str) -> Any:
 
 
 # ---------------------------------------------------------------------- the client
+
+
+def frames(body: bytes) -> Iterator[tuple[str, Any]]:
+    """Event name and parsed data of every frame. Comments are left out, and data that is no object."""
+    for frame in body.replace(b"\r\n", b"\n").decode("utf-8", "surrogatepass").split("\n\n"):
+        lines = [line.partition(":") for line in frame.split("\n") if line and not line.startswith(":")]
+        fields = {name: value.removeprefix(" ") for name, _, value in lines}
+        if fields.get("data", "").startswith("{"):
+            yield fields.get("event", ""), json.loads(fields["data"])
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from typing import Any
 from gateway.exchange import Exchange, Overrides, RouteRules, open_exchange, peek_request
 from gateway.protocols import protocol_for
 from tests.exchange.driver import NO_OVERRIDES, findings, route
+from tests.support.legal import stays_legal
 
 DONE = b"data: [DONE]\n\n"
 Events = Sequence[Sequence[str]]
@@ -273,11 +274,12 @@ def stream(
     overrides: Overrides = NO_OVERRIDES,
 ) -> Answer:
     """A streamed answer that ends cleanly after `reads`."""
-    exchange = opened(wire, rules or split_route(), request or {}, overrides)
+    exchange, sent = opened(wire, rules or split_route(), request or {}, overrides), list(reads)
     exchange.head(status=200, content_type="text/event-stream; charset=utf-8", content_encoding=None)
-    out = b"".join([exchange.data(read) for read in reads])
+    out = b"".join([exchange.data(read) for read in sent])
     ending = exchange.end()
     assert exchange.fault is None
+    stays_legal(exchange.protocol.name, b"".join(sent), out + ending.data)
     return Answer(wire, out + ending.data, ending.complete, True, dict(ending.headers), exchange)
 
 

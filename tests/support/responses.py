@@ -16,9 +16,10 @@ from typing import Any
 from gateway.errors import EngineTruncated
 from gateway.exchange import Exchange, Overrides, RouteRules, open_exchange, peek_request
 from gateway.protocols import protocol_for
+from gateway.protocols.legal.responses import ENDS, violations
 from gateway.protocols.protocol import WireProtocol
 from tests.exchange import driver
-from tests.support.legal_responses import events_of, violations
+from tests.support.legal import stays_legal
 
 Piece = tuple[str, Any]
 TEXT = {"reasoning": "reasoning_text", "content": "output_text", "commentary": "output_text", "refusal": "refusal"}
@@ -199,6 +200,18 @@ def spelt(text: str) -> list[dict[str, Any]]:
 # ---------------------------------------------------------------------- the client
 
 
+def events_of(body: bytes) -> list[tuple[str, dict[str, Any]]]:
+    """Event name and data of every event; `[DONE]` is none."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    for block in body.decode().replace("\r\n", "\n").split("\n\n"):
+        lines = [line for line in block.split("\n") if line]
+        name = next((line[6:].strip() for line in lines if line.startswith("event:")), "")
+        data = "\n".join(line[5:].removeprefix(" ") for line in lines if line.startswith("data:"))
+        if data and data != "[DONE]":
+            found.append((name, json.loads(data)))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What the client got. `complete`: the body ended as HTTP says it should."""
@@ -234,8 +247,9 @@ class Answer:
         return driver.findings(self.exchange)
 
     def legal(self, *, ended: bool = True, ids: bool = True) -> Answer:
-        """The answer, whose stream must be legal."""
-        assert violations(self.body, ended=ended, ids=ids) == []
+        """The answer, whose stream must be legal. `ended`: with its terminal event, not with an error."""
+        assert violations(self.body, ids=ids) == []
+        assert not ended or self.events[-1]["type"] in ENDS
         return self
 
 
@@ -284,11 +298,12 @@ def streamed(
     broken: bool = False,
 ) -> Answer:
     """A streamed answer that ends after `reads`: cleanly, or broken off."""
-    exchange = opened({"stream": True, **(request or {})}, rules or driver.route(), overrides)
+    exchange, sent = opened({"stream": True, **(request or {})}, rules or driver.route(), overrides), list(reads)
     exchange.head(status=200, content_type="text/event-stream", content_encoding=None)
-    out = b"".join([exchange.data(read) for read in reads])
+    out = b"".join([exchange.data(read) for read in sent])
     ending = exchange.broken(EngineTruncated("it broke off")) if broken else exchange.end()
     assert exchange.fault is None, exchange.fault
+    stays_legal("responses", b"".join(sent), out + ending.data)
     return Answer(out + ending.data, ending.complete, exchange)
 
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from gateway.policy import Profile, ReasoningField
-from tests.support.legal_messages import frames
-from tests.support.messages import Answer, plain, streamed
+from tests.support.messages import Answer, frames, plain, streamed
 from tests.traces.oracle import expected, visible
 from tests.traces.recordings import Recording, recordings
 from tests.traces.replay import cut, rules_of
