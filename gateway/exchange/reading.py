@@ -14,7 +14,9 @@ from gateway.exchange.prompts import Prompts
 from gateway.exchange.request import ENGINE_FIELD
 from gateway.exchange.route import Overrides, RouteRules
 from gateway.exchange.tooling import takes_of, tooling_of
+from gateway.exchange.turns import INSIDE, Thinking, turn_says
 from gateway.findings import Finding
+from gateway.integrity.echoed import EchoedPipeline
 from gateway.integrity.end_string import spellings
 from gateway.integrity.lint import lint
 from gateway.integrity.pipeline import Pipeline
@@ -37,6 +39,7 @@ _NAMES: Final[dict[ReasoningField, tuple[str, ...] | None]] = {
     ReasoningField.NONE: (),
     ReasoningField.AS_UPSTREAM: None,
 }
+_NEVER_ECHO: Final = ("sglang",)  # of chats: reference/sglang.md 3.1 has no such member
 _HIDES: Final = (Finding.REASONING_LEAK, Finding.BOUNDARY_TOKEN)  # what keeps a thought out of the content
 _LOOPED: Final = "repetition"  # vLLM's own detection of it (reference/vllm.md 7)
 _STOPPED: Final = ("stop", "tool_calls", "function_call")  # reader_spec section 3: the model ended by itself
@@ -93,11 +96,12 @@ class ExchangeReading:
         self.fault: str | None = None
         self._rules = rules
         self._stops = facts.stops
-        self._thinking, self._thinking_why = _thinking(facts, rules)
+        self._thinking = turn_says(facts, rules) or _thinking(facts, rules)
         self._setting = _setting(facts, rules, policy, body=body, thinking=self._thinking, raw_text=raw_text)
+        self._raw_text = raw_text
         self._prompts: Prompts | None = None
-        if raw_text:
-            asks = rules.starts_in == "auto"
+        if raw_text or (facts.echo and rules.engine not in _NEVER_ECHO):
+            asks = raw_text and rules.starts_in == "auto"
             self._prompts = Prompts(facts, self._setting, rules.dialect, asks=asks)
         self.secret = self.hidden or (self._setting.unsent and not self.observe)
         quotes, cap = quotes_of(rules.dialect), rules.limits.tool_region
@@ -113,7 +117,7 @@ class ExchangeReading:
         unread = rules.source == "text" or isinstance(self.protocol, RawText)
         if not (facts.stops and facts.stream) or facts.keeps_stop or unread:
             return None
-        asked = self._thinking == "on"
+        asked = self._thinking[0] == "on"
         return stop_desync(rules.parser, engine=rules.engine, version=rules.engine_version, asked=asked)
 
     def pipeline(self, index: object = 0) -> Pipeline:
@@ -121,7 +125,10 @@ class ExchangeReading:
         prompts = self._prompts
         if prompts is None:
             return Pipeline(self._setting, self.tally)
-        return RawPipeline(prompts.setting(index), self.tally, echo=prompts.echo(index), watches=not self.splits)
+        setting, echo = prompts.setting(index), prompts.echo(index)
+        if not self._raw_text:
+            return EchoedPipeline(setting, self.tally, echo=echo)
+        return RawPipeline(setting, self.tally, echo=echo, watches=not self.splits)
 
     def ending(self, part: Part) -> dict[str, bool]:
         """How a choice ended: the keywords of `Pipeline.finish`."""
@@ -163,9 +170,9 @@ class ExchangeReading:
         return {
             "profile": str(self._profile),
             "dialect": self._rules.dialect.name if self._rules.dialect else "none",
-            "source": "text" if self._setting.raw or self._prompts else "fields",
-            "thinking": self._thinking,
-            "why": {"dialect": self._rules.dialect_why, "thinking": self._thinking_why},
+            "source": "text" if self._setting.raw or self._raw_text else "fields",
+            "thinking": self._thinking[0],
+            "why": {"dialect": self._rules.dialect_why, "thinking": self._thinking[1]},
             "attempts": 1,
             "findings": self.tally.report(),
         }
@@ -209,19 +216,19 @@ def effective_policy(policy: Policy, overrides: Overrides) -> Policy:
     return policy if field is None or hidden or policy.profile is Profile.OBSERVE else policy.with_field(field)
 
 
-def _thinking(facts: RequestFacts, rules: RouteRules) -> tuple[str, str]:
-    """`on`, `off` or `unknown`, and what decided: the request, else the route (contract section 3)."""
+def _thinking(facts: RequestFacts, rules: RouteRules) -> Thinking:
+    """Whether the model thinks in a turn that it begins: the request says it, else the route (contract section 3)."""
     if facts.thinking != "unknown" or rules.thinking_default == "auto":
         return facts.thinking, facts.thinking_why
     return rules.thinking_default, f"the route's thinking_default is {rules.thinking_default}"
 
 
 def _setting(
-    facts: RequestFacts, rules: RouteRules, policy: Policy, *, body: bytes, thinking: str, raw_text: bool
+    facts: RequestFacts, rules: RouteRules, policy: Policy, *, body: bytes, thinking: Thinking, raw_text: bool
 ) -> Setting:
     """`raw_text`: engines never split the text, which is read as a field that may leak where it is left as it is."""
     hidden = policy.reasoning_field is ReasoningField.NONE
-    dialect, off = rules.dialect, thinking == "off"
+    dialect, off = rules.dialect, thinking[0] == "off"
     raw = hidden or policy.raw_text == "split" if raw_text else rules.source == "text"
     if facts.unsplit and not hidden:
         dialect = None
@@ -235,7 +242,7 @@ def _setting(
     return Setting(
         grammar=compile_dialect(dialect) if dialect else None,
         raw=raw,
-        starts_open=starts_in == "reasoning" and not off,
+        starts_open=thinking is INSIDE or (starts_in == "reasoning" and not off),
         thinking_off=off,
         wanted=facts.wants_reasoning and not facts.constrained,
         hidden=hidden or facts.hides_reasoning,

@@ -28,7 +28,6 @@ def generate_facts(request: dict[str, Any]) -> RequestFacts:
 
 def _facts(request: Mapping[str, Any], *, prompt: object, echo: bool) -> RequestFacts:
     facts = chat_facts(dict(request))
-    samples = request.get("n")
     return replace(
         facts,
         thinking="unknown",
@@ -39,8 +38,8 @@ def _facts(request: Mapping[str, Any], *, prompt: object, echo: bool) -> Request
         structured=facts.structured or bool(request.get("json_schema")),
         keeps_stop=facts.keeps_stop or request.get("no_stop_trim") is True,
         prompts=_prompts(prompt),
-        samples=samples if type(samples) is int and samples > 0 else 1,
         echo=echo,
+        last_turn=None,
     )
 
 
