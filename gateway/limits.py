@@ -53,7 +53,7 @@ class Limits:
         at_cap="only the last of it is kept and looked at",
     )
     last_turn: int = _cap(
-        256 * KIB,
+        128 * KIB,
         unit="characters",
         why="the last assistant turn, read to tell whether an answer that goes on with it starts in its thought",
         at_cap="not read; route and other members of the request decide where the answer starts",
