@@ -30,7 +30,8 @@ class Limits:
     unknown_start: int = _cap(
         4 * KIB,
         unit="characters",
-        why="content held before any reasoning where the route says that the thought comes first",
+        why="content held before any reasoning where the route, or the turn that goes on, says that the thought comes "
+        "first",
         at_cap="released as content",
     )
     dedup: int = _cap(
@@ -50,6 +51,12 @@ class Limits:
         unit="characters",
         why="the end of the reasoning and of the answer, kept to tell an endless repetition",
         at_cap="only the last of it is kept and looked at",
+    )
+    last_turn: int = _cap(
+        128 * KIB,
+        unit="characters",
+        why="the last assistant turn, read to tell whether an answer that goes on with it starts in its thought",
+        at_cap="not read; route and other members of the request decide where the answer starts",
     )
     header: int = _cap(
         96,

@@ -1,4 +1,4 @@
-"""What the prompts of a raw-text request tell of its answers: where each begins, and what it repeats.
+"""What the prompts of a request tell of its answers: where each begins, and what it repeats.
 
 A prompt whose last words are an opener has opened the thought: a fact (contract rule 9). Nothing else in it is one: a
 thought further up may be quoted, or belong to another turn.
@@ -13,6 +13,11 @@ from gateway.protocols.protocol import RequestFacts
 from gateway.rulebook.dialect import Dialect
 
 
+def ends_in_opener(prompt: str, dialect: Dialect) -> bool:
+    """True where the last words of a prompt open a thought."""
+    return prompt.rstrip().endswith(tuple(opener.rstrip() for each in dialect.thoughts for opener in each.open))
+
+
 class Prompts:
     """`setting`: that of the exchange. `asks`: the route leaves it to the prompt where an answer starts."""
 
@@ -20,8 +25,7 @@ class Prompts:
         self._facts = facts
         self._setting = setting
         self._asks = asks
-        thoughts = dialect.thoughts if dialect else ()
-        self._openers = tuple(opener.rstrip() for each in thoughts for opener in each.open)
+        self._dialect = dialect
         self._opened: dict[int, bool] = {}
 
     def setting(self, index: object) -> Setting:
@@ -31,7 +35,7 @@ class Prompts:
         if prompt is None or place is None:
             return self._setting
         if place not in self._opened:
-            self._opened[place] = prompt.rstrip().endswith(self._openers)
+            self._opened[place] = self._dialect is not None and ends_in_opener(prompt, self._dialect)
         return replace(self._setting, starts_open=self._opened[place])
 
     def echo(self, index: object) -> str | None:

@@ -16,7 +16,9 @@ from gateway.exchange.prompts import Prompts
 from gateway.exchange.request import ENGINE_FIELD
 from gateway.exchange.route import Overrides, RouteRules
 from gateway.exchange.tooling import takes_of, tooling_of
+from gateway.exchange.turns import INSIDE, Thinking, turn_says
 from gateway.findings import Finding
+from gateway.integrity.echoed import EchoedPipeline
 from gateway.integrity.end_string import spellings
 from gateway.integrity.lint import lint
 from gateway.integrity.pipeline import Pipeline
@@ -41,6 +43,7 @@ _NAMES: Final[dict[ReasoningField, tuple[str, ...] | None]] = {
     ReasoningField.NONE: (),
     ReasoningField.AS_UPSTREAM: None,
 }
+_NEVER_ECHO: Final = ("sglang",)  # of chats: reference/sglang.md 3.1 has no such member
 _HIDES: Final = (Finding.REASONING_LEAK, Finding.BOUNDARY_TOKEN)  # what keeps a thought out of the content
 _LOOPED: Final = "repetition"  # vLLM's own detection of it (reference/vllm.md 7)
 _STOPPED: Final = ("stop", "tool_calls", "function_call")  # reader_spec section 3: the model ended by itself
@@ -108,15 +111,16 @@ class ExchangeReading:
         self.hidden, self.fault = hidden, None
         self.observe = self._profile is Profile.OBSERVE and not hidden
         self.wants_usage = facts.wants_usage
-        self.asking, self._rules = asking, rules
+        self.asking, self._rules, self._raw_text = asking, rules, raw_text
         self._stops, self._keeps_stop = facts.stops, facts.keeps_stop
-        self._thinking, self._thinking_why = _thinking(facts, rules)
+        self._thinking = turn_says(facts, rules) or _thinking(facts, rules)
         made = partial(_setting, facts, rules, policy, body=body, thinking=self._thinking, raw_text=raw_text)
         self._setting = made(raw=rules.source == "text" or asking.tokens is not None, asking=asking)
         self._split = partial(made, raw=False, asking=NOTHING)  # how the engine's own split is read
         self.adds_no_thought = facts.adds_no_thought and not self.observe and not self._setting.raw
-        prompts = Prompts(facts, self._setting, rules.dialect, asks=rules.starts_in == "auto")
-        self._prompts = prompts if raw_text else None
+        asks = raw_text and rules.starts_in == "auto"
+        prompts = Prompts(facts, self._setting, rules.dialect, asks=asks)
+        self._prompts = prompts if raw_text or (facts.echo and rules.engine not in _NEVER_ECHO) else None
         self.unsent = self._setting.unsent
         self.secret = self.hidden or (self.unsent and not self.observe)
         self.calls = self._calls(None if raw_text else facts.tools)
@@ -145,7 +149,7 @@ class ExchangeReading:
             tools_parser=rules.tools_parser,
             endpoint=self.protocol.name,
             stream=True,
-            asked=self._thinking == "on",
+            asked=self._thinking[0] == "on",
             conditions=("stop",),
         )
         return rules.parser.rpartition("/")[2] if any(fault.lint == STOP_DESYNC for fault in met) else None
@@ -162,7 +166,10 @@ class ExchangeReading:
             return InStepPipeline(self._setting, self.tally, stops=stops, keep=False)
         if prompts is None:
             return Pipeline(self._setting, self.tally)
-        return RawPipeline(prompts.setting(index), self.tally, echo=prompts.echo(index), watches=not self.splits)
+        setting, echo = prompts.setting(index), prompts.echo(index)
+        if not self._raw_text:
+            return EchoedPipeline(setting, self.tally, echo=echo)
+        return RawPipeline(setting, self.tally, echo=echo, watches=not self.splits)
 
     def split_pipeline(self) -> Pipeline:
         """A pipeline for a choice whose tokens were asked for and did not come: it is as the engine split it."""
@@ -200,8 +207,8 @@ class ExchangeReading:
             "profile": str(self._profile),
             "dialect": self._rules.dialect.name if self._rules.dialect else "none",
             "source": self._source(),
-            "thinking": self._thinking,
-            "why": {"dialect": self._rules.dialect_why, "thinking": self._thinking_why, **self._asked_why()},
+            "thinking": self._thinking[0],
+            "why": {"dialect": self._rules.dialect_why, "thinking": self._thinking[1], **self._asked_why()},
             "attempts": 1,
             "findings": self.tally.report(),
         }
@@ -214,7 +221,7 @@ class ExchangeReading:
     def _source(self) -> str:
         if self.asking.tokens:
             return "tokens"
-        return "text" if self._setting.raw or self._prompts else "fields"
+        return "text" if self._setting.raw or self._raw_text else "fields"
 
     def note_fault(self, fault: Exception) -> None:
         """Keep where our own fault happened, for the log: file, line and type, never a value."""
@@ -255,8 +262,8 @@ def effective_policy(policy: Policy, overrides: Overrides) -> Policy:
     return policy if field is None or hidden or policy.profile is Profile.OBSERVE else policy.with_field(field)
 
 
-def _thinking(facts: RequestFacts, rules: RouteRules) -> tuple[str, str]:
-    """`on`, `off` or `unknown`, and what decided: the request, else the route (contract section 3)."""
+def _thinking(facts: RequestFacts, rules: RouteRules) -> Thinking:
+    """Whether the model thinks in a turn that it begins: the request says it, else the route (contract section 3)."""
     if facts.thinking != "unknown" or rules.thinking_default == "auto":
         return facts.thinking, facts.thinking_why
     return rules.thinking_default, f"the route's thinking_default is {rules.thinking_default}"
@@ -268,7 +275,7 @@ def _setting(
     policy: Policy,
     *,
     body: bytes,
-    thinking: str,
+    thinking: Thinking,
     raw_text: bool,
     raw: bool,
     asking: Asking,
@@ -276,7 +283,7 @@ def _setting(
     """`raw_text`: engines never split the text, which is read as a field that may leak where it is left as it is.
     `raw`: the content is what the model wrote."""
     hidden = policy.reasoning_field is ReasoningField.NONE
-    dialect, off = rules.dialect, thinking == "off"
+    dialect, off = rules.dialect, thinking[0] == "off"
     raw = hidden or policy.raw_text == "split" if raw_text else raw
     atoms = asking.tokens.markers.texts if asking.tokens else frozenset()
     if facts.unsplit and not hidden:
@@ -290,7 +297,7 @@ def _setting(
     return Setting(
         grammar=compile_dialect(dialect, atoms) if dialect else None,
         raw=raw,
-        starts_open=starts_in == "reasoning" and not off,
+        starts_open=thinking is INSIDE or (starts_in == "reasoning" and not off),
         thinking_off=off,
         wanted=facts.wants_reasoning and not facts.constrained,
         hidden=hidden or facts.hides_reasoning,

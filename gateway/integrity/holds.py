@@ -63,7 +63,7 @@ HOLDS: Final = (
     Hold(
         "unknown_start",
         "content before any reasoning where the route says that the thought comes first "
-        "(`source: fields`, `starts_in: reasoning`)",
+        "(`source: fields`, `starts_in: reasoning`), or the answer goes on with a turn that ends in its thought",
         "a closer behind it would make it the thought",
         "a closer, the first reasoning, or the end",
         "unknown_start",

@@ -1,5 +1,5 @@
-"""The pipeline of an endpoint that engines never split: it starts behind an echoed prompt, and tells what became of
-each character, so that what stands beside the text can go with it.
+"""The pipeline of an endpoint that engines never split: it tells what became of each character, so that what stands
+beside the text can go with it.
 
 Knows counts of characters. Must not know what stands beside them.
 """
@@ -7,8 +7,8 @@ Knows counts of characters. Must not know what stands beside them.
 from __future__ import annotations
 
 from gateway.events import CONTENT, REASONING, REPLAY, TOOL, Decision, Effect, Segment
+from gateway.integrity.echoed import EchoedPipeline
 from gateway.integrity.outlet import Piece
-from gateway.integrity.pipeline import Pipeline
 from gateway.integrity.setting import Setting
 from gateway.integrity.tally import Tally
 
@@ -16,24 +16,19 @@ Fate = tuple[int, bool]
 """So many characters, and whether they are text of the answer."""
 
 
-class RawPipeline(Pipeline):
+class RawPipeline(EchoedPipeline):
     """The same calls as `Pipeline`, for one choice.
 
-    `echo`: what of the prompt the answer begins with, None where that is not known: then nothing of it is read, unless
-    reasoning is hidden. `watches`: everything goes out as it came, and is only counted. No calls are read (`takes`).
+    `echo`: as `EchoedPipeline`. `watches`: everything goes out as it came, and is only counted. No calls are read
+    (`takes`).
     """
 
-    __slots__ = ("_alone", "_at", "_echo", "_fates", "_watches")
+    __slots__ = ("_fates", "_watches")
 
     def __init__(self, setting: Setting, tally: Tally, *, echo: str | None, watches: bool) -> None:
-        super().__init__(setting, tally)
-        self._echo = echo or ""
-        self._at = 0  # characters of the echo that have come
-        self._alone = False  # nothing is read
+        super().__init__(setting, tally, echo=echo)
         self._watches = watches
         self._fates: list[Fate] = []
-        if echo is None:
-            self._lose_border()
 
     @property
     def holding(self) -> str | None:
@@ -49,25 +44,17 @@ class RawPipeline(Pipeline):
 
     def push(self, reasoning: str, content: str) -> list[Piece] | None:
         """As `Pipeline.push`."""
-        echoed, rest = self._past_echo(content)
+        pieces = super().push(reasoning, content)
         if self._alone:
             self._fate(len(content), True)
-            return None
-        pieces = super().push(reasoning, rest) if reasoning or rest else []
-        if self._watches or pieces is None:
-            return None
-        if not echoed:
-            return pieces
-        return [(CONTENT, echoed), *pieces] if rest else None
+        return None if self._watches else pieces
 
     def join(self, reasoning: str, content: str) -> tuple[str, str]:
         """As `Pipeline.join`."""
-        return (reasoning, content) if self._watches or self._alone else super().join(reasoning, content)
+        return (reasoning, content) if self._watches else super().join(reasoning, content)
 
     def finish(self, *, stopped: bool, length: bool, promotable: bool, stop_string: bool, looped: bool) -> list[Piece]:
         """As `Pipeline.finish`."""
-        if self._alone:
-            return []
         pieces = super().finish(
             stopped=stopped, length=length, promotable=promotable, stop_string=stop_string, looped=looped
         )
@@ -75,33 +62,16 @@ class RawPipeline(Pipeline):
 
     def release(self, *, read: bool) -> list[Piece]:
         """As `Pipeline.release`."""
-        pieces = [] if self._alone else super().release(read=read)
+        pieces = super().release(read=read)
         return [] if self._watches else pieces
 
-    # ------------------------------------------------------------------ the echoed prompt
-
-    def _past_echo(self, content: str) -> tuple[str, str]:
-        """The content as what repeats the prompt, and what is behind it."""
-        left = len(self._echo) - self._at
-        if not left or not content or self._alone:
-            return "", content
-        size = min(left, len(content))
-        if not self._echo.startswith(content[:size], self._at):
-            self._lose_border()
-            return "", content
-        self._at += size
-        self._fate(size, True)
-        return content[:size], content[size:]
-
-    def _lose_border(self) -> None:
-        """Where the prompt ends is not to be told."""
-        if self._setting.hidden:
-            self._at = len(self._echo)
-        else:
-            self._alone = True
-            self._tally.uninspected["echo"] += 1
-
     # ------------------------------------------------------------------ fates
+
+    def _past_echo(self, content: str) -> tuple[str, str] | None:
+        parts = super()._past_echo(content)
+        if parts and parts[0]:
+            self._fate(len(parts[0]), True)
+        return parts
 
     def _take(self, segments: list[Segment], origin: str, out: list[Piece], *, cut: bool = False) -> None:
         for segment in segments:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
-from gateway.protocols.protocol import RequestFacts, Tools
+from gateway.protocols.protocol import LastTurn, RequestFacts, Tools
 
 _CONSTRAINTS: Final = (
     "structured_outputs", "guided_json", "guided_regex", "guided_grammar", "guided_choice", "regex", "ebnf",
@@ -36,7 +36,7 @@ def chat_facts(request: dict[str, Any]) -> RequestFacts:
     model, kind = request.get("model"), _at(request, "thinking.type")
     asks_to_think = isinstance(kind, str) and kind != "disabled"
     decision, why = thinking(request)
-    samples = request.get("n")
+    echoed = _echoed(request)
     return RequestFacts(
         model=model if isinstance(model, str) else None,
         stream=request.get("stream") is True,
@@ -54,7 +54,10 @@ def chat_facts(request: dict[str, Any]) -> RequestFacts:
         asks_tokens=frozenset(name for name, member in _TOKENS if request.get(member) is True),
         names_tokens=request.get("return_tokens_as_token_ids") is True,
         wants_each_usage=_at(request, "stream_options.continuous_usage_stats") is True,
-        samples=samples if type(samples) is int and samples > 0 else 1,
+        prompts=echoed,
+        samples=_samples(request),
+        echo=bool(echoed),
+        last_turn=_last_turn(request),
     )
 
 
@@ -65,6 +68,51 @@ def thinking(request: Mapping[str, Any]) -> tuple[str, str]:
         if any(value is one or (isinstance(value, str) and one in (value, str)) for one in values):
             return decision, f"{path} is {value}" if value in values else f"{path} is there"
     return "unknown", "no member says it"
+
+
+def _last_turn(request: Mapping[str, Any]) -> LastTurn | None:
+    """The turn that `continue_final_message` opens again (reference/vllm.md 3.7, sglang.md 3.1).
+
+    SGLang goes on with a string only (`_handle_last_assistant_message`). A turn with calls may go on behind them.
+    """
+    last = _last_message(request)
+    if request.get("continue_final_message") is not True or last.get("role") != "assistant" or last.get("tool_calls"):
+        return None
+    text = _text_of(last.get("content"))
+    parts = isinstance(last.get("content"), list)
+    return LastTurn(text=text, engines=("vllm",) if parts else ()) if text else None
+
+
+def _echoed(request: Mapping[str, Any]) -> tuple[str | None, ...]:
+    """What `echo` puts before each answer: the last message, where its role is the answer's; None: not to be told.
+
+    vLLM 0.33, chat_completion/serving.py: the answer's role is the last message's where no turn is begun.
+    """
+    last = _last_message(request)
+    begins = request.get("add_generation_prompt") is not False
+    if request.get("echo") is not True or not last.get("content") or (begins and last.get("role") != "assistant"):
+        return ()
+    return (_text_of(last["content"]),)
+
+
+def _samples(request: Mapping[str, Any]) -> int:
+    number = request.get("n")
+    return number if type(number) is int and number > 0 else 1
+
+
+def _last_message(request: Mapping[str, Any]) -> dict[str, Any]:
+    messages = request.get("messages")
+    last = messages[-1] if isinstance(messages, list) and messages else None
+    return last if isinstance(last, dict) else {}
+
+
+def _text_of(content: object) -> str | None:
+    """The text of a message, its parts joined as vLLM joins them; None where some of it is none."""
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else None
+    texts = [part.get("text") if isinstance(part, dict) and part.get("type") == "text" else None for part in content]
+    kept = [text for text in texts if isinstance(text, str)]
+    return "\n".join(kept) if len(kept) == len(texts) else None
 
 
 def _at(request: Mapping[str, Any], path: str) -> object:

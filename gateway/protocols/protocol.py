@@ -154,6 +154,17 @@ class Tools:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LastTurn:
+    """The assistant turn that a request ends with, where the answer goes on with it and begins no turn of its own.
+
+    `text`: what the turn says so far. `engines`: those that go on; empty: every engine, for the request asks for it.
+    """
+
+    text: str
+    engines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFacts:
     """What a request says that matters for its answer.
 
@@ -165,9 +176,10 @@ class RequestFacts:
     text. `wants_usage`: a stream is to end with its usage; `wants_each_usage`: each chunk is to tell it.
     `tools`: None where no function is declared. `prompts`: where the client writes the prompt itself, the texts of all,
     None for one that is no text; choice `index` answers number `index // samples`. `echo`: each answer begins with its
-    prompt. `asks_tokens`: what the client asks for of the answer's tokens, `ids` and `logprobs`; `names_tokens`: as
-    their numbers, not their text. `adds_no_thought`: thinking is turned off where a thought is a block of its own: the
-    answer gets none in which the engine shows none.
+    prompt; of a chat, that is the text of the last message. `last_turn`: None where the answer begins a turn, or where
+    that is not clear. `adds_no_thought`: thinking is turned off where a thought is a block of its own: the answer gets
+    none in which the engine shows none. `asks_tokens`: what the client asks for of the answer's tokens, `ids` and
+    `logprobs`; `names_tokens`: as their numbers, not their text.
     """
 
     model: str | None
@@ -186,6 +198,7 @@ class RequestFacts:
     prompts: tuple[str | None, ...] = ()
     samples: int = 1
     echo: bool = False
+    last_turn: LastTurn | None = None
     adds_no_thought: bool = False
     asks_tokens: frozenset[str] = frozenset()
     names_tokens: bool = False

@@ -39,6 +39,7 @@ def _facts(request: Mapping[str, Any], *, prompt: object, echo: bool) -> Request
         keeps_stop=facts.keeps_stop or request.get("no_stop_trim") is True,
         prompts=_prompts(prompt),
         echo=echo,
+        last_turn=None,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from gateway.events import REASONING
 from gateway.protocols.chat_history import is_json, repeats, split_thought
 from gateway.protocols.chat_request import chat_facts
-from gateway.protocols.protocol import HistoryRule, RequestFacts, Tools
+from gateway.protocols.protocol import HistoryRule, LastTurn, RequestFacts, Tools
 from gateway.protocols.responses_items import CALL, MESSAGE, THOUGHT, new_item, new_part, parts_of, texts_of
 from gateway.protocols.responses_output import COMMENTARY
 from gateway.streams.jsonscan import DROP, Changes, Drop, edit, encode_string, items, loads
@@ -24,6 +24,7 @@ _Choice = Literal["auto", "none", "required", "named"]
 _CHOICES: Final[Mapping[object, _Choice]] = {"none": "none", "required": "required"}
 _STRUCTURED: Final = ("json_schema", "json_object")
 _CALLS: Final = (CALL, "custom_tool_call")
+_UNFINISHED: Final = ("in_progress", "incomplete")
 _INVALID: Final = "arguments_invalid"  # counted, replaced or not
 
 
@@ -44,7 +45,24 @@ def responses_facts(request: dict[str, Any]) -> RequestFacts:
         structured=facts.structured or form in _STRUCTURED,
         wants_usage=False,  # a stream always ends with it
         tools=_tools(request, choice),
+        prompts=(),
+        echo=False,
+        last_turn=_last_turn(request),
     )
+
+
+def _last_turn(request: Mapping[str, Any]) -> LastTurn | None:
+    """A last message of the assistant that its status calls unfinished: vLLM goes on with the first part of it.
+
+    vLLM 0.14 and later, responses/utils.py: `should_continue_final_message`.
+    """
+    listed = request.get("input")
+    last = _dict(listed[-1]) if isinstance(listed, list) and listed else {}
+    if not _is_said(last) or last.get("status") not in _UNFINISHED:
+        return None
+    content = last.get("content")
+    text = next((part.get("text") for part in parts_of(last, "content")), "") if isinstance(content, list) else content
+    return LastTurn(text=text, engines=("vllm",)) if isinstance(text, str) and text else None
 
 
 def _tools(request: Mapping[str, Any], choice: object) -> Tools | None:

@@ -89,8 +89,8 @@ def _holds(rules: RouteRules) -> Iterator[str]:
         yield "tool_region"
     if rules.reasoning_end_string:
         yield "end_string"
-    if rules.starts_in == "reasoning" and rules.source != "text":
-        yield "unknown_start"
+    if rules.source != "text" and (rules.starts_in == "reasoning" or not dialect.message_close):
+        yield "unknown_start"  # without the key too: a request may go on with a turn that ends in its thought
     promotes = dialect.promote and policy.promote_reasoning == "thinking_off" and shown
     if promotes and policy.enforces(Finding.ANSWER_IN_REASONING):
         yield "promote"

@@ -297,6 +297,55 @@ def test_a_dialect_whose_raw_text_starts_in_a_thought_is_read_so_where_nothing_e
     ]  # fields: the engine split
 
 
+GOES_ON = {"continue_final_message": True, "add_generation_prompt": False}
+
+
+def turn(text: str, **more: Any) -> dict[str, Any]:
+    """A request that has the answer go on with this text."""
+    return {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": text}], **GOES_ON, **more}
+
+
+@pytest.mark.parametrize(
+    ("rules", "request_", "text", "pieces"),
+    [
+        (route(source="text"), turn("<think>a"), "t</think>a", THOUGHT),
+        (route(source="text", starts_in="content"), turn("<think>a"), "t</think>a", THOUGHT),
+        (route("minimax_m2", source="text"), turn("<think>b</think>c"), "a", [("content", "a")]),
+        (route(source="text", starts_in="reasoning"), turn("<think>b</think>c"), "a", [("content", "a")]),
+        # the turn beats what the request says of turns that begin
+        (route(source="text"), turn("<think>a", reasoning_effort="none"), "t</think>a", THOUGHT),
+        (route(), turn("<think>a"), "t</think>a", THOUGHT),  # the engine's parser did not see it
+        (route(), turn("<think>b</think>c"), "t\n</think>a", [("content", "t\na")]),
+    ],
+)
+def test_an_answer_that_goes_on_with_a_turn_starts_where_the_turn_ends(
+    rules: RouteRules, request_: dict[str, Any], text: str, pieces: list[Piece]
+) -> None:
+    assert said(rules, text, **request_) == pieces
+
+
+@pytest.mark.parametrize(
+    ("text", "thinking", "why"),
+    [
+        ("<think>a", "on", "the last turn ends in its thought"),
+        ("<think>a</think>b", "off", "the last turn is past its thought"),
+        ("b", "on", "chat_template_kwargs.enable_thinking is True"),  # of this engine nothing is known
+    ],
+)
+def test_the_report_says_what_the_last_turn_told(text: str, thinking: str, why: str) -> None:
+    asked = turn(text, chat_template_kwargs={"enable_thinking": True})
+    report = reading_of(route(thinking_default="off"), **asked).report()
+    assert (report["thinking"], report["why"]["thinking"], report["source"]) == (thinking, why, "fields")
+
+
+def test_the_last_message_is_echoed_by_the_engines_that_do() -> None:
+    request = {"messages": [{"role": "assistant", "content": "b</think>"}], "echo": True}
+    vllm, sglang = (replace(route(source="text"), engine=engine) for engine in ("vllm", "sglang"))
+    assert said(vllm, "b</think><think>t</think>a", **request) == [("content", "b</think>"), *THOUGHT]
+    assert said(vllm, "<think>t</think>a", **request) == [("content", "<think>t</think>a")]  # where does it begin?
+    assert said(sglang, "<think>t</think>a", **request) == THOUGHT  # it has no `echo` for chats
+
+
 def test_a_request_that_cannot_be_read_says_nothing() -> None:
     assert chat().facts({}) == NOTHING_SAID
 

@@ -6,6 +6,7 @@ Contract rules 1, 2, 6 and 7; reference/vllm.md 3.5 and sglang.md 3.5 for what e
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -548,3 +549,17 @@ def test_the_engines_own_split_makes_the_same_items_streamed_and_plain(thought: 
     cut = [piece for kind, said in pieces for piece in chars(kind, said)]
     answer = streamed(stream(cut), rules, request=TOOLS).legal()
     assert (whole.said, set(whole.kinds)) == (answer.said, set(answer.kinds))
+
+
+@pytest.mark.parametrize("size", [1, 3, 50])
+def test_vllm_goes_on_with_an_unfinished_message_and_its_answer_starts_there(size: int) -> None:
+    def said(rules: Any, turn: str, *given: Piece) -> list[Any]:
+        asked = {"input": [{"role": "assistant", "content": turn, "status": "incomplete"}]}
+        pieces = [piece for kind, text in given for piece in chars(kind, text, size)]
+        answers = (streamed(stream(pieces), rules, request=asked), plain(body(pieces), rules, request=asked))
+        return [answer.said for answer in answers]
+
+    vllm, sglang = (replace(route(), engine=engine) for engine in ("vllm", "sglang"))
+    assert said(vllm, "The best answer is (", ("reasoning", "B)")) == [("", "B)", [])] * 2  # vLLM #32100 and #38749
+    assert said(sglang, "The best answer is (", ("reasoning", "B)")) == [("B)", "", [])] * 2
+    assert said(vllm, "<think>Okay", ("content", ", so</think>B")) == [(", so", "B", [])] * 2

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.protocols.chat_request import chat_facts, thinking
-from gateway.protocols.protocol import Tools
+from gateway.protocols.protocol import LastTurn, Tools
 
 
 @pytest.mark.parametrize(
@@ -256,3 +256,73 @@ def test_one_call_alone_is_made_where_the_request_says_so(value: object, paralle
 )
 def test_the_calls_of_earlier_turns_are_counted(messages: Any, before: int) -> None:
     assert tools(tools=[F], messages=messages).calls_before == before
+
+
+# ---------------------------------------------------------------------- the last turn
+
+GOES_ON = {"continue_final_message": True, "add_generation_prompt": False}
+USER = {"role": "user", "content": "Sol, Helios or Sun?"}
+PARTS = [{"type": "text", "text": "The best"}, {"type": "text", "text": "answer is ("}]
+IMAGE = {"type": "image_url", "image_url": {"url": "data:,"}}
+
+
+def assistant(content: Any, **members: Any) -> list[dict[str, Any]]:
+    return [USER, {"role": "assistant", "content": content, **members}]
+
+
+@pytest.mark.parametrize(
+    ("request_", "turn"),
+    [
+        ({"messages": assistant("<think>a"), **GOES_ON}, LastTurn(text="<think>a")),
+        ({"messages": assistant("<think>a"), "continue_final_message": True}, LastTurn(text="<think>a")),
+        # vLLM joins the parts; SGLang goes on with a string only
+        ({"messages": assistant(PARTS), **GOES_ON}, LastTurn(text="The best\nanswer is (", engines=("vllm",))),
+        ({"messages": assistant([*PARTS, IMAGE]), **GOES_ON}, None),
+        ({"messages": assistant([{"type": "text", "text": 1}]), **GOES_ON}, None),
+        ({"messages": assistant(["a"]), **GOES_ON}, None),
+        ({"messages": assistant([]), **GOES_ON}, None),
+        ({"messages": assistant(""), **GOES_ON}, None),
+        ({"messages": assistant(None, reasoning="a"), **GOES_ON}, None),
+        ({"messages": assistant("a", tool_calls=[{"function": {"name": "f"}}]), **GOES_ON}, None),
+        ({"messages": [USER], **GOES_ON}, None),
+        ({"messages": ["a"], **GOES_ON}, None),
+        ({"messages": [], **GOES_ON}, None),
+        ({"messages": "a", **GOES_ON}, None),
+        ({"messages": assistant("a"), "continue_final_message": "true"}, None),
+        ({"messages": assistant("a"), "add_generation_prompt": False}, None),  # the turn is over
+        ({"messages": assistant("a", prefix=True)}, None),  # the templates of vLLM and SGLang do not read it
+        ({"messages": assistant("a")}, None),
+    ],
+)
+def test_an_answer_goes_on_with_the_last_turn_only_where_the_request_says_so(
+    request_: dict[str, Any], turn: LastTurn | None
+) -> None:
+    assert chat_facts(request_).last_turn == turn
+
+
+@pytest.mark.parametrize(
+    ("request_", "echoed"),
+    [
+        ({"messages": assistant("The best")}, ("The best",)),  # the answer's role is the message's
+        ({"messages": assistant("The best"), **GOES_ON}, ("The best",)),
+        ({"messages": assistant(PARTS), **GOES_ON}, ("The best\nanswer is (",)),
+        ({"messages": assistant([IMAGE]), **GOES_ON}, (None,)),
+        ({"messages": [USER]}, ()),  # the answer is an assistant's
+        ({"messages": [USER], "add_generation_prompt": False}, ("Sol, Helios or Sun?",)),
+        ({"messages": assistant("")}, ()),
+        ({"messages": assistant(None)}, ()),
+        ({"messages": []}, ()),
+        ({}, ()),
+    ],
+)
+def test_an_echo_is_the_last_message_where_its_role_is_the_answers(
+    request_: dict[str, Any], echoed: tuple[str | None, ...]
+) -> None:
+    facts = chat_facts({**request_, "echo": True, "n": 2})
+    assert (facts.prompts, facts.echo, facts.samples) == (echoed, bool(echoed), 2)
+    assert (chat_facts(request_).prompts, chat_facts({**request_, "echo": 1}).echo) == ((), False)
+
+
+@pytest.mark.parametrize(("number", "answers"), [(3, 3), (0, 1), (None, 1), (True, 1), ("2", 1)])
+def test_a_request_says_how_many_answers_it_wants(number: object, answers: int) -> None:
+    assert chat_facts({"n": number}).samples == answers

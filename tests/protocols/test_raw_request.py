@@ -66,3 +66,9 @@ def test_what_a_chat_template_would_read_says_nothing_here() -> None:
         assert (facts.thinking, facts.thinking_why) == ("unknown", "the prompt is the client's own")
         assert not (facts.wants_reasoning or facts.hides_reasoning or facts.unsplit)
     assert not completions_facts({"include_reasoning": True}).wants_reasoning
+
+
+def test_no_turn_goes_on_where_the_client_writes_the_prompt() -> None:
+    messages = [{"role": "assistant", "content": "a"}]
+    facts = completions_facts({"prompt": "b", "messages": messages, "continue_final_message": True, "echo": True})
+    assert (facts.last_turn, facts.prompts, facts.echo) == (None, ("b",), True)

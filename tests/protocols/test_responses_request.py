@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.limits import Limits
-from gateway.protocols.protocol import HistoryRule, Tools
+from gateway.protocols.protocol import HistoryRule, LastTurn, Tools
 from gateway.protocols.responses_request import responses_facts, shape_history
 from gateway.rulebook.compile import compile_dialect
 from gateway.rulebook.load import load_rulebook
@@ -52,6 +52,36 @@ def test_an_effort_of_none_turns_thinking_off() -> None:
 def test_a_format_promises_json(form: Any, structured: bool, constrained: bool) -> None:
     facts = responses_facts({"text": {"format": form}})
     assert (facts.structured, facts.constrained) == (structured, constrained)
+
+
+SAID = {"role": "assistant", "content": "The best answer is ("}
+OUTPUT = {"type": "output_text", "text": "The best answer is (", "annotations": []}
+
+
+@pytest.mark.parametrize(
+    ("items", "text"),
+    [
+        # vLLM #32100, responses/utils.py: `should_continue_final_message`
+        ([{**SAID, "status": "in_progress"}], "The best answer is ("),
+        ([{**SAID, "type": "message", "status": "incomplete"}], "The best answer is ("),
+        ([{**SAID, "content": [OUTPUT, OUTPUT], "status": "incomplete"}], "The best answer is ("),  # the first part
+        ([{**SAID, "content": [], "status": "incomplete"}], None),
+        ([{**SAID, "content": None, "status": "incomplete"}], None),
+        ([{**SAID, "content": [{"type": "output_text"}], "status": "incomplete"}], None),
+        ([{**SAID, "status": "completed"}], None),
+        ([SAID], None),
+        ([{**SAID, "role": "user", "status": "in_progress"}], None),
+        ([{"type": "reasoning", "content": [{"text": "a"}], "status": "in_progress"}], None),
+        ([{**SAID, "status": "in_progress"}, {"role": "user", "content": "go on"}], None),
+        (["a"], None),
+        ([], None),
+        ("a", None),
+    ],
+)
+def test_vllm_goes_on_with_an_unfinished_last_message(items: Any, text: str | None) -> None:
+    facts = responses_facts({"input": items, "echo": True, "messages": [SAID], "continue_final_message": True})
+    assert facts.last_turn == (LastTurn(text=text, engines=("vllm",)) if text else None)
+    assert (facts.prompts, facts.echo) == ((), False)
 
 
 def test_what_every_request_says_is_read() -> None:

@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 import pytest
+from openai import AsyncOpenAI
 
 from gateway import __version__
 from gateway.exchange import Exchange
@@ -710,3 +711,30 @@ async def test_a_client_that_leaves_while_its_long_answer_is_read_is_counted_onc
             client.leave()
             assert await front.counted("http_requests_in_flight", 0, route="chat")
         assert (await fetch(front.url, get())).status == 200
+
+
+# ---------------------------------------------------------------- answers that go on with a turn
+
+PREFILL = "Step by step.\n<think>"
+GOES_ON = {"continue_final_message": True, "add_generation_prompt": False, "echo": True}
+TURNS: Any = [{"role": "user", "content": "q"}, {"role": "assistant", "content": PREFILL}]
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+async def test_the_sdk_reads_an_answer_that_goes_on_with_an_open_thought(size: int) -> None:
+    text = "Okay</think>42."
+    cut = [event(content=text[at : at + size]) for at in range(0, len(text), size)]
+    events = [event(role="assistant", content=""), event(content=PREFILL), *cut, event("stop"), DONE]
+    streams = saying(SSE, *[chunk(each) for each in events], LAST_CHUNK)
+    async with (
+        engine(streams, saying(plain(body(PREFILL + text)))) as upstream,
+        gateway(upstream.url) as proxy,
+        AsyncOpenAI(base_url=f"{proxy.url}/v1", api_key="unused", max_retries=0, timeout=30) as client,
+    ):
+        create = client.chat.completions.create
+        stream = await create(model="m", messages=TURNS, stream=True, extra_body=GOES_ON)
+        deltas = [choice.delta async for each in stream for choice in each.choices]
+        whole = (await create(model="m", messages=TURNS, extra_body=GOES_ON)).choices[0].message
+    streamed = ["".join([getattr(each, name, None) or "" for each in deltas]) for name in ("reasoning", "content")]
+    assert streamed == ["Okay", PREFILL + "42."]
+    assert [getattr(whole, "reasoning", None), whole.content] == streamed

@@ -77,14 +77,15 @@ def test_only_a_route_that_shapes_requests_has_changes_of_its_history() -> None:
 
 AS_THEY_COME = {"tool_rescue": {"stream": "incremental"}}
 UNCHECKED = {"findings": {"tool_args_repaired": "observe", "tool_name_repaired": "off"}}
-USUAL = {"marker", "quoted_end", "header", "tool_region", "dedup", "promote"}
+USUAL = {"marker", "quoted_end", "header", "tool_region", "dedup", "promote", "unknown_start"}
 
 
 @pytest.mark.parametrize(
     ("keys", "causes"),
     [
         ({}, USUAL),
-        ({"dialect": "harmony"}, USUAL - {"promote"}),  # analysis is never the answer
+        # analysis is never the answer, and no last turn tells where an answer goes on
+        ({"dialect": "harmony"}, USUAL - {"promote", "unknown_start"}),
         ({"dialect": {"reasoning": "qwen3"}}, USUAL),  # the engine's own calls are held until they are checked
         ({"dialect": "none"}, {"dedup", "tool_region"}),
         ({"dialect": {"reasoning": "qwen3"}, "policy": AS_THEY_COME}, USUAL - {"tool_region"}),
@@ -92,8 +93,8 @@ USUAL = {"marker", "quoted_end", "header", "tool_region", "dedup", "promote"}
         ({"policy": UNCHECKED}, USUAL),
         ({"profile": "observe"}, set()),
         ({"reasoning_end_string": "Time is up."}, USUAL | {"end_string"}),
-        ({"starts_in": "reasoning"}, USUAL | {"unknown_start"}),
-        ({"starts_in": "reasoning", "source": "text"}, USUAL),
+        ({"starts_in": "reasoning", "dialect": "harmony"}, USUAL - {"promote"}),
+        ({"source": "text"}, USUAL - {"unknown_start"}),
         ({"policy": {"dedup": {"enabled": False}}}, USUAL - {"dedup"}),
         ({"policy": {"findings": {"duplicate_suppressed": "observe"}}}, USUAL - {"dedup"}),
         ({"policy": {"promote_reasoning": "never"}}, USUAL - {"promote"}),
