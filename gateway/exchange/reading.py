@@ -118,8 +118,7 @@ class ExchangeReading:
         self._setting = made(raw=rules.source == "text" or asking.tokens is not None, asking=asking)
         self._split = partial(made, raw=False, asking=NOTHING)  # how the engine's own split is read
         self.adds_no_thought = facts.adds_no_thought and not self.observe and not self._setting.raw
-        asks = raw_text and rules.starts_in == "auto"
-        prompts = Prompts(facts, self._setting, rules.dialect, asks=asks)
+        prompts = Prompts(facts, self._setting, rules.dialect, asks=raw_text and rules.starts_in == "auto")
         self._prompts = prompts if raw_text or (facts.echo and rules.engine not in _NEVER_ECHO) else None
         self.unsent = self._setting.unsent
         self.secret = self.hidden or (self.unsent and not self.observe)
