@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.streams.calls.call import Status
+from gateway.streams.calls.call import NAME_CAP, Status
 from gateway.streams.calls.element_body import ElementsBody, Tag
 from gateway.streams.calls.json_body import ArgumentsBody, JsonBody
 from gateway.streams.calls.region import GAP, CallRegion, RegionRules, region_rules
@@ -43,7 +43,7 @@ F, G = '{"name": "f", "arguments": {"a": 1.0}}', '{"name": "g"}'
 EF, EG = "<f f><a x></calls></a></f>", "<f g></f>"
 
 
-HELD = 2 * GAP + 16  # characters: white space on both sides of what may join a body, and a marker
+HELD = max(2 * GAP, NAME_CAP) + 16  # characters: white space around what joins a body, or attributes; and a marker
 
 
 @dataclass(frozen=True)
@@ -271,5 +271,6 @@ KINDS = st.sampled_from([SECTION, TAGGED, BARE, LOOSE, PLAIN, BRACE, UNKNOWN])
 
 
 @given(KINDS, st.lists(PARTS, max_size=8), st.booleans())
+@example(made=SECTION, parts=["<f ", F, F, F, F], final=True)  # attributes without an end
 def test_the_cuts_change_nothing(made: RegionRules, parts: list[str], final: bool) -> None:
     one_reading(made, "".join(parts), head=next(iter(made.inside), ""), final=final)
