@@ -50,7 +50,7 @@ def informed(route: Route, engines: Sequence[EngineFacts], rulebook: Rulebook) -
     if route.rules.engine == "auto" and len(kinds) == 1 and kinds <= set(ENGINES):
         route = replace(route, rules=replace(route.rules, engine=min(kinds)))
     versions = {facts.version for facts in engines}
-    if len(versions) == 1:
+    if len(versions) == 1 and not route.rules.engine_version:
         route = replace(route, rules=replace(route.rules, engine_version=min(versions)))
     tokens = _tokens(engines)
     if not route.auto:

@@ -177,6 +177,7 @@ def make_routes(
                 dialect_why=found.why,
                 policy=_policy(profile, top=data.get("policy", {}), own=route.get("policy", {})),
                 limits=limits,
+                engine_version=route.get("engine_version", "auto").replace("auto", ""),
                 parser=_parser(route.get("dialect"), "reasoning"),
                 tools_parser=_parser(route.get("dialect"), "tools"),
                 reasoning_end_string=route.get("reasoning_end_string"),

@@ -54,6 +54,7 @@ def test_the_version_of_a_route_s_engines_is_known_where_they_agree() -> None:
     assert told(facts(OWN), facts(OWN), engine="vllm", dialect="think").rules.engine_version == "0.32.0"
     assert told(facts(OWN), facts(OWN, version="0.33.0")).rules.engine_version == ""
     assert told().rules.engine_version == ""
+    assert told(facts(OWN), engine_version="0.28").rules.engine_version == "0.28"
 
 
 def test_a_name_of_no_family_stays_generic_and_says_so() -> None:

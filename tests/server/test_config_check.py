@@ -134,12 +134,12 @@ def test_every_default_is_accepted_by_its_own_schema() -> None:
 
 def test_only_what_asks_for_something_has_no_effect() -> None:
     data = {
-        "routes": [{"upstream": "u", "match": {"headers": {"a": "b"}}}, {"upstream": "u", "engine_version": "0.33"}],
+        "routes": [{"upstream": "u", "match": {"headers": {"a": "b"}}}, {"upstream": "u", "reasoning_start_string": "x"}],
         "policy": {"raw_text": "leave", "structured_output": {"check": "enforce", "stream": "pass"}, "preamble": "off"},
         "limits": {"preamble": 512, "structured": "8MiB"},
     }
     assert list(without_effect(data)) == [
-        ("routes", 1, "engine_version"),
+        ("routes", 1, "reasoning_start_string"),
         ("policy", "structured_output", "check"),
         ("limits", "structured"),
     ]
