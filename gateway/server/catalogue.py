@@ -57,6 +57,7 @@ REJECTIONS: Final = (
 )
 FALLBACKS: Final = (
     *("request_not_json", "request_body_cap", "request_internal", "no_route", "content_type", "content_encoding"),
+    *("request_refused", "tokens_missing"),
     *("response_body_cap", "frame_too_large", "no_event", "no_JSON", "no_chat_completion", "choice_index"),
     *("no_message", "internal", "server_fault", MIDDLE, *UNREAD_TEXT),
 )
@@ -90,6 +91,8 @@ CAPPED: Final = "replayed"
 """The action that a cap may end halfway; a finding then says `capped`."""
 HISTORY: Final = ("renamed", "stripped", "split", "repeat_dropped")
 """What can be done with the reasoning of earlier turns in a request."""
+ASKED: Final = ("tokens_asked", "stop_in_step", "stop_removed")
+"""How the engine can be asked otherwise than the client asked."""
 WITHHELD: Final = (
     *("logprobs", "token_ids"),
     *("response_token_ids", "meta_info", "hidden_states", "sglext"),  # SGLang

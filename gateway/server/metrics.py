@@ -46,7 +46,7 @@ from gateway.server.catalogue import (
 )
 from gateway.server.inforce import Standing
 from gateway.server.inspected import Held
-from gateway.server.series import Remedy, findings_of, history_remedy, holds_of, remedies_of, withheld_remedy
+from gateway.server.series import Remedy, findings_of, holds_of, remedies_of, request_remedy, withheld_remedy
 
 _KINDS: dict[str, Callable[..., Any]] = {"counter": Counter, "gauge": Gauge, "histogram": Histogram}
 
@@ -264,7 +264,7 @@ def _remedies(tally: Tally) -> Counted[Remedy]:
         elif row.action not in NOT_DONE:
             done[row.finding, row.action, "ok"] += count
     for name, count in tally.request.items():
-        done[history_remedy(name)] += count
+        done[request_remedy(name)] += count
     for name, count in tally.withheld.items():
         done[withheld_remedy(name)] += count
     return done

@@ -12,13 +12,14 @@ from gateway.exchange.route import RouteRules
 from gateway.findings import Finding
 from gateway.policy import Mode, Policy, Profile, ReasoningField
 from gateway.rulebook.compile import compile_dialect
-from gateway.server.catalogue import ACTIONS, CAPPED, HISTORY, WITHHELD
+from gateway.server.catalogue import ACTIONS, ASKED, CAPPED, HISTORY, WITHHELD
 from gateway.server.config import Route
 
 Remedy = tuple[str, str, str]
 """Rule (a finding, or the part that was changed), action, outcome: labels of the families of remediations."""
 
 HISTORY_RULE: Final = "history"
+REQUEST_RULE: Final = "request"
 _OF_MARKERS: Final = frozenset(
     {Finding.REASONING_LEAK, Finding.BOUNDARY_TOKEN, Finding.SPECIAL_TOKEN, Finding.ROLE_TOKEN}
 )
@@ -49,15 +50,17 @@ def remedies_of(route: Route) -> set[Remedy]:
     if _replays(route) and Finding.ANSWER_IN_REASONING in found:
         remedies.add((str(Finding.ANSWER_IN_REASONING), CAPPED, "capped"))
     if _shapes(route.rules.policy):
-        remedies |= {history_remedy(name) for name in HISTORY}
+        remedies |= {request_remedy(name) for name in HISTORY}
+    remedies |= {request_remedy(name) for name in _asked(route.rules.policy)}
     if route.rules.policy.profile is not Profile.OBSERVE:
         remedies |= {withheld_remedy(name) for name in WITHHELD}
     return remedies
 
 
-def history_remedy(name: str) -> Remedy:
-    """A change of an earlier turn of a request, by its name in `Tally.request`."""
-    return HISTORY_RULE, f"{HISTORY_RULE}_{name}", "ok"
+def request_remedy(name: str) -> Remedy:
+    """A change of a request, or of an earlier turn in one, by its name in `Tally.request`."""
+    rule = REQUEST_RULE if name in ASKED else HISTORY_RULE
+    return rule, f"{rule}_{name}", "ok"
 
 
 def withheld_remedy(name: str) -> Remedy:
@@ -102,6 +105,14 @@ def _variants(route: Route) -> list[RouteRules]:
 
 def _replays(route: Route) -> bool:
     return any(rules.dialect is not None and rules.dialect.replay for rules in _variants(route))
+
+
+def _asked(policy: Policy) -> Iterator[str]:
+    """How the engine may be asked otherwise (`gateway.exchange.asking`)."""
+    if policy.profile is Profile.FULL:
+        yield from ("tokens_asked",) if policy.tokens != "never" else ()
+        yield from ("stop_in_step",) if policy.stop in ("auto", "in_step") else ()
+        yield from ("stop_removed",) if policy.stop in ("auto", "gateway") else ()
 
 
 def _shapes(policy: Policy) -> bool:

@@ -134,7 +134,10 @@ def test_every_default_is_accepted_by_its_own_schema() -> None:
 
 def test_only_what_asks_for_something_has_no_effect() -> None:
     data = {
-        "routes": [{"upstream": "u", "match": {"headers": {"a": "b"}}}, {"upstream": "u", "reasoning_start_string": "x"}],
+        "routes": [
+            {"upstream": "u", "match": {"headers": {"a": "b"}}},
+            {"upstream": "u", "reasoning_start_string": "x"},
+        ],
         "policy": {"raw_text": "leave", "structured_output": {"check": "enforce", "stream": "pass"}, "preamble": "off"},
         "limits": {"preamble": 512, "structured": "8MiB"},
     }
