@@ -660,13 +660,14 @@ async def test_the_log_line_of_an_exchange_says_whose_it_was_and_when_its_first_
 
 
 async def slowest_livez(front: Gateway, work: asyncio.Future[Message]) -> float:
-    """Seconds that the slowest of the probes took which were answered while `work` ran."""
+    """The share of the time of `work` that the slowest of the probes took which were answered while it ran."""
     slowest, loop = 0.0, asyncio.get_running_loop()
+    start = loop.time()
     while not work.done():
         began = loop.time()
         assert (await fetch(front.admin, get("/livez"))).status == 200
         slowest = max(slowest, loop.time() - began)
-    return slowest
+    return slowest / (loop.time() - start)
 
 
 @pytest.mark.parametrize("item", [b"{}", b'{"a":[1]}', b"1"])
@@ -674,7 +675,7 @@ async def test_a_body_of_millions_of_values_is_forwarded_unread_and_stops_nobody
     body = b'{"model":"m","messages":[%b]}' % b",".join([item] * (20_000_000 // len(item)))
     async with engine(saying(plain(b'{"choices":[]}'))) as upstream, gateway(upstream.url) as front:
         work = asyncio.ensure_future(fetch(front.url, post(body)))
-        assert await slowest_livez(front, work) < 0.5
+        assert await slowest_livez(front, work) < 0.75  # in the loop it would be nearly all of it
         assert (work.result().status, upstream.last.body == body) == (200, True)
         assert front.count("passthrough_fallbacks_total", reason="request_body_cap") == 1
         assert front.count("passthrough_fallbacks_total", reason="request_not_json") == 0
@@ -692,7 +693,7 @@ async def test_a_long_plain_answer_is_repaired_beside_the_loop() -> None:
     answer = json.dumps({"choices": [choice(text + "\n</think>\n\n42")]}).encode()
     async with engine(saying(plain(answer))) as upstream, gateway(upstream.url) as front:
         work = asyncio.ensure_future(fetch(front.url, post(b'{"messages":[]}')))
-        assert await slowest_livez(front, work) < 0.5
+        assert await slowest_livez(front, work) < 0.75  # in the loop it would be nearly all of it
         content = json.loads(work.result().body)["choices"][0]["message"]["content"]
         assert ("</think>" in content, content.endswith("42")) == (False, True)
         assert await front.counted("http_requests_total", route="chat", code="200")
