@@ -1,7 +1,7 @@
 """The `scan` command: how often answers that were written down leak, and by which rule. Changes none of them.
 
-Owns how an answer is judged: the gateway's own exchange in profile observe, and the checkers of the protocols' event
-order. What files may hold is `transcripts`, how the result looks `scan_report`.
+Owns how an answer is judged: the gateway's own exchange in profile observe, and the checkers of the protocols. What
+files may hold is `transcripts`, how the result looks `scan_report`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -19,6 +20,7 @@ from gateway.exchange import Overrides, RouteRules, open_exchange, peek_request
 from gateway.limits import Limits
 from gateway.policy import Profile, policy_for
 from gateway.protocols.legal import CHECKERS
+from gateway.protocols.legal.bodies import body_violations
 from gateway.rulebook.load import load_rulebook
 
 DESCRIPTION: Final = """\
@@ -27,7 +29,7 @@ of those that could be read. Never prints text of an answer."""
 EPILOG: Final = """\
 FILE holds an answer of chat completions, text completions, Responses, Messages or /generate as JSON, one a line as
 JSONL, or its event stream; or the text that a client saw. {"request": ..., "response": ...} is an answer with its
-request, which tells tools and thinking. Exit code 0: nothing found; 1: findings, or events out of order; 2: a FILE
+request, which tells tools and thinking. Exit code 0: nothing found; 1: findings, or protocol violations; 2: a FILE
 is none of these."""
 
 
@@ -111,7 +113,7 @@ def _transcripts(files: list[str], kind: str, progress: TextIO) -> Iterator[Tran
 
 
 def _judged(answer: Transcript, rules: RouteRules) -> Judged:
-    """An answer as the gateway sees it in observe, and the order of its events."""
+    """An answer as the gateway sees it in observe, and what is not legal in it."""
     protocol = answer.protocol
     if protocol is None:
         return Judged(answer, unread=answer.why)
@@ -126,6 +128,9 @@ def _judged(answer: Transcript, rules: RouteRules) -> Judged:
     exchange.head(status=200, content_type=kind, content_encoding=None)
     exchange.data(answer.body)
     exchange.end()
-    wrong = CHECKERS[protocol.name](answer.body) if answer.stream else []
+    wrong: list[str] = []
+    if not answer.raw:
+        legal = CHECKERS[protocol.name] if answer.stream else partial(body_violations, protocol.name)
+        wrong = legal(answer.body)
     unread = "" if exchange.inspected else ", ".join(exchange.tally.uninspected) or "nothing in it"
     return Judged(answer, tally=exchange.tally, violations=tuple(wrong), unread=exchange.fault or unread)

@@ -18,16 +18,16 @@ from gateway.findings import LEAKS, SYMPTOM, Finding
 from gateway.integrity.tally import Tally
 
 SHOWN: Final = 20  # places in a table; the other formats have them all
-ORDER: Final = "event_order"
-"""The rule of SARIF for events that the protocol's documentation does not have so."""
+VIOLATION: Final = "protocol_violation"
+"""The rule of SARIF for what the protocol's documentation does not have so."""
 _EVENT: Final = re.compile(r"^event \d+")
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One answer. `tally`: what was found. `violations`: what is not legal in its stream. `unread`: why it was not
-    read, empty where it was.
+    """One answer. `tally`: what was found. `violations`: what is not legal in it. `unread`: why it was not read, empty
+    where it was.
     """
 
     answer: Transcript
@@ -46,7 +46,7 @@ class Judged:
         return self.tally.report() if self.tally else []
 
     @property
-    def order(self) -> list[str]:
+    def illegal(self) -> list[str]:
         """What is not legal, each with its first event and how often it is so."""
         same = Counter(_EVENT.sub("", wrong) for wrong in self.violations)
         first = {_EVENT.sub("", wrong): wrong for wrong in reversed(self.violations)}
@@ -130,9 +130,9 @@ def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
 def _places(scan: Scan) -> Iterator[tuple[str, list[str]]]:
     """What was found where, by kind; kinds without anything are left out."""
     found = [f"{each.place}: {', '.join(_names(each))}" for each in scan.read if each.findings]
-    order = [f"{each.place}: {wrong}" for each in scan.answers for wrong in each.order]
+    order = [f"{each.place}: {wrong}" for each in scan.answers for wrong in each.illegal]
     unread = [f"{each.place}: {each.unread}" for each in scan.unread]
-    for title, told in (("answers with findings", found), ("events out of order", order), ("not read", unread)):
+    for title, told in (("answers with findings", found), ("protocol violations", order), ("not read", unread)):
         if told:
             yield title, told
 
@@ -189,7 +189,7 @@ def sarif(scan: Scan) -> str:
 
 
 def _described(rule: str) -> str:
-    return "events out of order" if rule == ORDER else f"{rule}: symptom {SYMPTOM[Finding(rule)]}"
+    return "protocol violations" if rule == VIOLATION else f"{rule}: symptom {SYMPTOM[Finding(rule)]}"
 
 
 def _results(each: Judged) -> Iterator[dict[str, Any]]:
@@ -199,8 +199,8 @@ def _results(each: Judged) -> Iterator[dict[str, Any]]:
         yield _result(
             each, str(row["finding"]), level, f"{row['finding']}, {row['action']}, {row['count']} times{more}"
         )
-    for wrong in each.order:
-        yield _result(each, ORDER, "note", wrong)
+    for wrong in each.illegal:
+        yield _result(each, VIOLATION, "note", wrong)
 
 
 def _result(each: Judged, rule: str, level: str, text: str) -> dict[str, Any]:
