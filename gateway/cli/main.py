@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": ("gateway.cli.demo", "show leaking engine output before and after, without an engine"),
     "check": ("gateway.cli.check", "validate a config file and the rules"),
     "explain": ("gateway.cli.explain", "read raw model text and print every decision with its reason"),
+    "scan": ("gateway.cli.scan", "read written-down answers and print findings and the leak rate"),
     "dialects": ("gateway.cli.dialects", "list, show and test the rulebook"),
 }
 """Command name to its module and one line of help. Each module has `main(argv: list[str]) -> int`."""

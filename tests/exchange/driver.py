@@ -18,7 +18,7 @@ from gateway.protocols import protocol_for
 from gateway.protocols.protocol import WireProtocol
 from gateway.rulebook.dialect import Dialect
 from gateway.rulebook.load import load_rulebook
-from tests.support.legal import stays_legal
+from tests.support.legal import body_stays_legal, stays_legal
 
 DONE = b"data: [DONE]\n\n"
 BOTH = ("reasoning", "reasoning_content")
@@ -185,4 +185,5 @@ def plain(
     exchange.head(status=200, content_type="application/json", content_encoding=None)
     out = exchange.data(body)
     ending = exchange.end()
+    body_stays_legal("chat", body, out + ending.data)
     return Answer(out + ending.data, ending.complete, dict(ending.headers), exchange)

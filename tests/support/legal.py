@@ -1,8 +1,9 @@
-"""What every test that streams an answer checks in passing: a legal stream does not become an illegal one."""
+"""What every test that streams an answer checks in passing: a legal answer does not become an illegal one."""
 
 from __future__ import annotations
 
 from gateway.protocols.legal import CHECKERS
+from gateway.protocols.legal.bodies import body_violations
 
 
 def stays_legal(protocol: str, sent: bytes, got: bytes) -> None:
@@ -12,3 +13,9 @@ def stays_legal(protocol: str, sent: bytes, got: bytes) -> None:
     """
     if got != sent and not CHECKERS[protocol](sent):
         assert CHECKERS[protocol](got) == [], got.decode(errors="replace")
+
+
+def body_stays_legal(protocol: str, sent: bytes, got: bytes) -> None:
+    """The same of a plain answer."""
+    if got != sent and not body_violations(protocol, sent):
+        assert body_violations(protocol, got) == [], got.decode(errors="replace")

@@ -15,6 +15,7 @@ from gateway.protocols import protocol_for
 from gateway.protocols.legal.messages import violations
 from gateway.protocols.protocol import WireProtocol
 from tests.exchange import driver
+from tests.support.legal import body_stays_legal
 
 SIGNATURE = "c431235be2614966a4dc05be5524a1d4"
 STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
@@ -247,6 +248,7 @@ def plain(
     out = exchange.data(raw)
     ending = exchange.end()
     assert exchange.fault is None, exchange.fault
+    body_stays_legal("messages", raw, out + ending.data)
     value = json.loads(out + ending.data)
     answer = Answer(out + ending.data, ending.complete, exchange, value["content"], value["stop_reason"])
     answer.string, answer.report = value.get("stop_sequence"), value.get("integrity")

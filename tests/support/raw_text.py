@@ -14,7 +14,7 @@ from typing import Any
 from gateway.exchange import Exchange, Overrides, RouteRules, open_exchange, peek_request
 from gateway.protocols import protocol_for
 from tests.exchange.driver import NO_OVERRIDES, findings, route
-from tests.support.legal import stays_legal
+from tests.support.legal import body_stays_legal, stays_legal
 
 DONE = b"data: [DONE]\n\n"
 Events = Sequence[Sequence[str]]
@@ -297,6 +297,7 @@ def plain(
     out = exchange.data(body)
     ending = exchange.end()
     assert exchange.fault is None
+    body_stays_legal(exchange.protocol.name, body, out + ending.data)
     return Answer(wire, out + ending.data, ending.complete, False, dict(ending.headers), exchange)
 
 

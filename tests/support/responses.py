@@ -19,7 +19,7 @@ from gateway.protocols import protocol_for
 from gateway.protocols.legal.responses import ENDS, violations
 from gateway.protocols.protocol import WireProtocol
 from tests.exchange import driver
-from tests.support.legal import stays_legal
+from tests.support.legal import body_stays_legal, stays_legal
 
 Piece = tuple[str, Any]
 TEXT = {"reasoning": "reasoning_text", "content": "output_text", "commentary": "output_text", "refusal": "refusal"}
@@ -320,4 +320,5 @@ def plain(
     out = exchange.data(sent)
     ending = exchange.end()
     assert exchange.fault is None, exchange.fault
+    body_stays_legal("responses", sent, out + ending.data)
     return Answer(out + ending.data, ending.complete, exchange)

@@ -11,6 +11,7 @@ import pytest
 
 from gateway.policy import Profile
 from gateway.protocols.legal import CHECKERS
+from gateway.protocols.legal.bodies import body_violations
 from tests.traces.recordings import Recording, recordings
 from tests.traces.replay import send
 from tests.traces.routes import route_of
@@ -35,6 +36,14 @@ def wrong(name: str, body: bytes, *, ended: bool = True) -> set[str]:
 @pytest.mark.parametrize(("name", "recording"), STREAMS, ids=lambda value: str(value))
 def test_a_recorded_stream_is_legal_but_for_what_its_engine_is_known_for(name: str, recording: Recording) -> None:
     assert wrong(name, recording.body, ended=recording.complete) <= KNOWN.get((recording.server, name), set())
+
+
+def test_every_recorded_plain_answer_is_legal() -> None:
+    plain = [(name, each) for name, folder in FOLDERS.items() for each in recordings(folder) if not each.stream]
+    answers = [(name, each) for name, each in plain if each.status == 200]
+    found = {f"{name}/{each}": body_violations(name, each.body) for name, each in answers}
+    assert len(answers) > 200
+    assert {each: wrong for each, wrong in found.items() if wrong} == {}
 
 
 def test_every_known_fault_is_in_a_recording() -> None:
