@@ -4,6 +4,7 @@
 # coverage  is every module of the pure floors covered by its own test alone?
 # bench  the reader's and the proxy's cost as ratios (nginx joins when it is installed)
 # docs   rewrites the generated pages of docs/
+# engine-test  the scenarios on a real vLLM, directly and through the gateway; builds it into $(ENGINE) first
 # blackbox  the conformance cases beside the checkout, against the built command
 #
 # Each makes its own environment in $(VENV) when there is none, or when the pins have changed.
@@ -12,11 +13,12 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
+ENGINE ?= .engine
 BLACKBOX ?= ../shared/blackbox
 CORPUS ?= ../shared/corpus
 BLACKBOX_CASES ?= clean reader dedup bugs injection
 
-.PHONY: demo test check coverage bench docs blackbox
+.PHONY: demo test check coverage bench docs engine-test blackbox
 .SILENT:
 
 demo: $(STAMP)
@@ -39,6 +41,11 @@ bench: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python -m gateway.cli.docs
 	$(BIN)/python -m tests.traces.table > docs/leaks.md
+	$(BIN)/python -m tests.engine.page > docs/engine-tests.md
+
+engine-test: $(STAMP)
+	PYTHON=$(PYTHON) tests/engine/lab/build.sh $(ENGINE)
+	INTEGRITY_ENGINE_DIR=$(abspath $(ENGINE)) $(BIN)/python -m pytest tests/engine/test_engine.py
 
 blackbox: $(STAMP)
 	test -f $(BLACKBOX)/run.py || { echo "no $(BLACKBOX)/run.py: set BLACKBOX and CORPUS" >&2; exit 2; }

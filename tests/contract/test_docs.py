@@ -31,6 +31,7 @@ ELSEWHERE = {
     "make check": (".ci/run", "check test"),
     "make bench": ("tests/benchmarks/test_proxy.py", "benchmarks"),
     "make coverage": ("Makefile", "tests.contract.individual_coverage"),
+    "make engine-test": ("Makefile", "tests/engine/test_engine.py"),
     "make docs": ("tests/cli/test_docs.py", "docs"),
     SERVE: ("tests/cli/test_serve.py", "--upstream"),
 }
