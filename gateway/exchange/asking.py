@@ -53,7 +53,10 @@ def asking_of(facts: RequestFacts, rules: RouteRules, policy: Policy, *, protoco
     late = [fault for fault in met if fault.lint == STOP_DESYNC]
     tokens = _tokens(facts, rules, policy, wanted=rules.source == "tokens" or (rules.source == "auto" and bool(lost)))
     stop = _stop(facts, rules, policy, auto=late[0].remedy if late else "engine", by_tokens=tokens is not None)
-    answered = [*(lost if tokens and rules.source == "auto" else ()), *(late if policy.stop == "auto" else ())]
+    answered = [
+        *(lost if tokens and rules.source == "auto" else ()),
+        *(late if policy.stop == "auto" and stop != "engine" else ()),
+    ]
     if not tokens and stop == "engine":
         return NOTHING
     return Asking(
@@ -121,12 +124,11 @@ def _tokens(facts: RequestFacts, rules: RouteRules, policy: Policy, *, wanted: b
 def _stop(facts: RequestFacts, rules: RouteRules, policy: Policy, *, auto: str, by_tokens: bool) -> Stop:
     """Who matches. `auto`: what helps against a fault of the engine that this request meets.
 
-    The tokens tell where the engine's own stop string stands, so that nothing else has to be asked for.
+    A stop string that stays in the text is in step with the tokens; the tokens tell where one stands themselves.
     """
     wanted = auto if policy.stop == "auto" else policy.stop
-    if not facts.stops or by_tokens:
+    if not facts.stops or facts.keeps_stop or by_tokens:
         return "engine"
     if wanted == "gateway":
         return "gateway"
-    in_step = wanted == "in_step" and rules.engine in _IN_STEP
-    return "in_step" if in_step and not facts.keeps_stop else "engine"
+    return "in_step" if wanted == "in_step" and rules.engine in _IN_STEP else "engine"

@@ -45,7 +45,7 @@ async def _run(group: Group, folder: Path) -> Seen:
         urls = {DIRECT: await stack.enter_async_context(engine(folder, group.flags))}
         route = {"upstream": urls[DIRECT], "engine": "vllm", **group.route}
         for number, mode in enumerate(MODES):
-            config = {**mode.config, "routes": [route]}
+            config = {**mode.config, "routes": [{**route, **mode.route}]}
             urls[mode.name] = await stack.enter_async_context(gateway(folder, f"gateway-{number}", config))
         client = await stack.enter_async_context(aiohttp.ClientSession())
         seen: Seen = {}

@@ -72,10 +72,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mode:
-    """One gateway. `config`: its configuration without routes. `reads_ids`: it knows markers by their token ids."""
+    """One gateway. `config`: its configuration without routes, `route`: more keys of the one route.
+
+    `reads_ids`: it knows markers by their token ids.
+    """
 
     name: str
     config: Mapping[str, Any]
+    route: Mapping[str, Any] = field(default_factory=dict)
     reads_ids: bool = False
 
 

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gateway.protocols.legal import CHECKERS
 from tests.engine.scenarios import Right
-from tests.support import legal_messages, legal_responses, responses
+from tests.support import messages, responses
 from tests.traces.answers import read_answer, value
 
 RIGHT = "right"
@@ -45,7 +46,7 @@ class Answer:
         """The JSON of every event, or the one body."""
         if not self.stream:
             return [json.loads(self.body)]
-        return [event for _, event in legal_responses.events_of(self.body)]
+        return [event for _, event in responses.events_of(self.body)]
 
 
 @dataclass(slots=True)
@@ -161,7 +162,7 @@ def _messages(answer: Answer) -> Heard:
             heard.reasoning += block.get("thinking", "")
             heard.content += block.get("text", "")
         heard.ends = (message["stop_reason"], message.get("stop_sequence"))  # vLLM leaves out what is null
-    for _, event in legal_messages.frames(answer.body) if answer.stream else ():
+    for _, event in messages.frames(answer.body) if answer.stream else ():
         delta = event.get("delta", {})
         heard.reasoning += delta.get("thinking", "")
         heard.content += delta.get("text", "")
@@ -192,6 +193,6 @@ def fields_of(answer: Answer) -> set[str]:
 
 
 def _violations(answer: Answer) -> list[str]:
-    checkers = {"messages": legal_messages.violations, "responses": legal_responses.violations}
+    checkers = {name: CHECKERS[name] for name in ("messages", "responses")}
     check = checkers.get(answer.endpoint)
     return check(answer.body) if check and answer.stream else []

@@ -87,6 +87,7 @@ def test_another_source_asks_for_no_tokens(source: str) -> None:
         ("vllm", "in_step", {}, {}),
         ("vllm", "in_step", STOPS | {"include_stop_str_in_output": True}, {}),
         ("vllm", "gateway", STOPS, {"stop": None}),
+        ("vllm", "gateway", STOPS | {"include_stop_str_in_output": True}, {}),
         ("auto", "gateway", {"stop": "END"}, {"stop": None}),
         ("vllm", "engine", STOPS, {}),
     ],
