@@ -36,7 +36,7 @@ HEAD = """<!-- Written by `make docs` (`python -m tests.engine.page`); edit test
 `make engine-test` builds vLLM 0.32.0 for the CPU, with a model that emits what the request says, into `.engine`, and
 sends every scenario of `tests/engine/scenarios.yaml` to it directly and through a gateway of every mode, plain and
 streamed. The engine is unmodified behind its logits: detokenizer, stop strings, parsers and framing are its own. The
-run fails where an answer is not what this page says, for better or worse. It takes about eight minutes on two cores,
+run fails where an answer is not what this page says, for better or worse. It takes seven to nine minutes on two cores,
 the first time two more for the build; nothing of it runs in `make test`.
 
 """

@@ -18,7 +18,7 @@ import aiohttp
 HERE = Path(__file__).parent
 REPO = HERE.parents[1]
 UP_WITHIN = {"engine": 300, "gateway": 60}  # seconds; an engine needs 30 on two idle cores
-LOG_TAIL = 30  # lines
+LOG_TAIL = 80  # lines
 
 # Nothing is fetched, counted or sent; one thread, since the model is nothing and the cores are the front end's.
 OFFLINE = {
@@ -42,10 +42,10 @@ ENGINE_FLAGS = (
 
 
 @contextlib.asynccontextmanager
-async def engine(folder: Path, flags: Sequence[str]) -> AsyncIterator[str]:
-    """A vLLM of the build in `folder`, with further `flags`. Gives its address."""
+async def engine(built: Path, flags: Sequence[str], folder: Path) -> AsyncIterator[str]:
+    """A vLLM of the build in `built`, with further `flags`; its log is in `folder`. Gives its address."""
     port = free_port()
-    command = [folder / "venv/bin/python", "-m", "vllm.entrypoints.cli.main", "serve", folder / "model"]
+    command = [built / "venv/bin/python", "-m", "vllm.entrypoints.cli.main", "serve", built / "model"]
     where = ("--host", "127.0.0.1", "--port", str(port))
     environ = {**os.environ, **OFFLINE, "PYTHONPATH": str(HERE / "lab")}
     url = f"http://127.0.0.1:{port}"

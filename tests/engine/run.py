@@ -15,6 +15,7 @@ import sys
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import aiohttp
 
@@ -40,9 +41,11 @@ def built() -> Path:
     return folder
 
 
-async def _run(group: Group, folder: Path) -> Seen:
+async def _run(group: Group, build: Path) -> Seen:
     async with contextlib.AsyncExitStack() as stack:
-        urls = {DIRECT: await stack.enter_async_context(engine(folder, group.flags))}
+        # Logs and configurations of this run alone: several may use one build.
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="engine-test-")))
+        urls = {DIRECT: await stack.enter_async_context(engine(build, group.flags, folder))}
         route = {"upstream": urls[DIRECT], "engine": "vllm", **group.route}
         for number, mode in enumerate(MODES):
             config = {**mode.config, "routes": [{**route, **mode.route}]}
