@@ -48,7 +48,8 @@ async def _run(group: Group, build: Path) -> Seen:
         urls = {DIRECT: await stack.enter_async_context(engine(build, group.flags, folder))}
         route = {"upstream": urls[DIRECT], "engine": "vllm", **group.route}
         for number, mode in enumerate(MODES):
-            config = {**mode.config, "routes": [{**route, **mode.route}]}
+            own = {key: value.format(build=build) for key, value in mode.route.items()}
+            config = {**mode.config, "routes": [{**route, **own}]}
             urls[mode.name] = await stack.enter_async_context(gateway(folder, f"gateway-{number}", config))
         client = await stack.enter_async_context(aiohttp.ClientSession())
         seen: Seen = {}

@@ -79,7 +79,7 @@ class Mode:
 
     name: str
     config: Mapping[str, Any]
-    route: Mapping[str, Any] = field(default_factory=dict)
+    route: Mapping[str, str] = field(default_factory=dict)
     reads_ids: bool = False
 
 
