@@ -19,14 +19,15 @@ from gateway.integrity.end_string import spellings
 from gateway.integrity.lint import lint
 from gateway.integrity.pipeline import Pipeline
 from gateway.integrity.raw import RawPipeline
-from gateway.integrity.setting import Setting
+from gateway.integrity.setting import Setting, StopWindow
+from gateway.integrity.stop_pipeline import ResyncPipeline
 from gateway.integrity.tally import Tally
 from gateway.policy import Mode, Policy, Profile, ReasoningField, policy_for
 from gateway.protocols.protocol import UNSAID, NotThisProtocol, Part, RequestFacts, Said, WireProtocol
 from gateway.protocols.raw_text import RawText
 from gateway.rulebook.compile import compile_dialect
 from gateway.rulebook.dialect import Dialect
-from gateway.rulebook.engines import stop_desync
+from gateway.rulebook.engines import in_step, stop_desync
 from gateway.rulebook.openings import Opening
 from gateway.streams.grammar import Takes
 
@@ -38,6 +39,7 @@ _NAMES: Final[dict[ReasoningField, tuple[str, ...] | None]] = {
     ReasoningField.AS_UPSTREAM: None,
 }
 _HIDES: Final = (Finding.REASONING_LEAK, Finding.BOUNDARY_TOKEN)  # what keeps a thought out of the content
+_KEEP_NOTHING_BACK: Final = ("sglang", "openai", "anthropic")  # engines whose split never lags behind a stop string
 _LOOPED: Final = "repetition"  # vLLM's own detection of it (reference/vllm.md 7)
 _STOPPED: Final = ("stop", "tool_calls", "function_call")  # reader_spec section 3: the model ended by itself
 NOTHING_SAID: Final = RequestFacts(
@@ -94,7 +96,10 @@ class ExchangeReading:
         self._rules = rules
         self._stops = facts.stops
         self._thinking, self._thinking_why = _thinking(facts, rules)
-        self._setting = _setting(facts, rules, policy, body=body, thinking=self._thinking, raw_text=raw_text)
+        desync = _desync(facts, rules, thinking=self._thinking, raw_text=raw_text)
+        self._setting = _setting(
+            facts, rules, policy, body=body, thinking=self._thinking, raw_text=raw_text, desync=desync is not None
+        )
         self.adds_no_thought = facts.adds_no_thought and not self.observe and not self._setting.raw
         self._prompts: Prompts | None = None
         if raw_text:
@@ -105,23 +110,14 @@ class ExchangeReading:
         tools = None if raw_text else facts.tools
         self.calls = call_rules(tools, quotes=quotes, cap=cap, policy=policy, tally=self.tally)
         if not self._setting.thinking_off:
-            for rule in lint(facts.stops, self._setting.grammar, desync=self._desync(facts)):
+            for rule in lint(facts.stops, self._setting.grammar, desync=desync):
                 self.tally.add(Finding.REQUEST_LINT, "flagged", rule=rule, where="request")
-
-    def _desync(self, facts: RequestFacts) -> str | None:
-        """The engine's parser, where it is known to cut a stream with stop strings at the wrong place."""
-        rules = self._rules
-        unread = rules.source == "text" or isinstance(self.protocol, RawText)
-        if not (facts.stops and facts.stream) or facts.keeps_stop or unread:
-            return None
-        asked = self._thinking == "on"
-        return stop_desync(rules.parser, engine=rules.engine, version=rules.engine_version, asked=asked)
 
     def pipeline(self, index: object = 0) -> Pipeline:
         """A pipeline for choice `index`."""
         prompts = self._prompts
         if prompts is None:
-            return Pipeline(self._setting, self.tally)
+            return (ResyncPipeline if self._setting.stop_window else Pipeline)(self._setting, self.tally)
         return RawPipeline(prompts.setting(index), self.tally, echo=prompts.echo(index), watches=not self.splits)
 
     def ending(self, part: Part) -> dict[str, bool]:
@@ -217,10 +213,39 @@ def _thinking(facts: RequestFacts, rules: RouteRules) -> tuple[str, str]:
     return rules.thinking_default, f"the route's thinking_default is {rules.thinking_default}"
 
 
+def _desync(facts: RequestFacts, rules: RouteRules, *, thinking: str, raw_text: bool) -> str | None:
+    """The engine's parser, where it is known to cut a stream with stop strings at the wrong place."""
+    unread = rules.source == "text" or raw_text
+    if not (facts.stops and facts.stream) or facts.keeps_stop or unread:
+        return None
+    return stop_desync(rules.parser, engine=rules.engine, version=rules.engine_version, asked=thinking == "on")
+
+
+def may_lag(rules: RouteRules) -> bool:
+    """True where the engine may keep text back for a stop string and cut the thought late."""
+    splits = rules.source != "text" and rules.dialect is not None and bool(_closers(rules.dialect))
+    if not splits or rules.engine in _KEEP_NOTHING_BACK:
+        return False
+    return not in_step(rules.parser, engine=rules.engine, version=rules.engine_version)
+
+
+def _stop_window(facts: RequestFacts, rules: RouteRules, *, desync: bool) -> StopWindow | None:
+    """The window of a request; nothing is kept back for one character, or for a string that stays."""
+    longest = max(map(len, facts.stops), default=0)
+    dialect = rules.dialect
+    if dialect is None or longest < 2 or facts.keeps_stop or not may_lag(rules):
+        return None
+    openers = tuple(text for thought in dialect.thoughts for text in thought.open)
+    return StopWindow(longest=longest, closers=tuple(_closers(dialect)), openers=openers, desync=desync)
+
+
 def _setting(
-    facts: RequestFacts, rules: RouteRules, policy: Policy, *, body: bytes, thinking: str, raw_text: bool
+    facts: RequestFacts, rules: RouteRules, policy: Policy, *, body: bytes, thinking: str, raw_text: bool, desync: bool
 ) -> Setting:
-    """`raw_text`: engines never split the text, which is read as a field that may leak where it is left as it is."""
+    """`raw_text`: engines never split the text, which is read as a field that may leak where it is left as it is.
+
+    `desync`: the engine is known to cut this answer at the wrong place.
+    """
     hidden = policy.reasoning_field is ReasoningField.NONE
     dialect, off = rules.dialect, thinking == "off"
     raw = hidden or policy.raw_text == "split" if raw_text else rules.source == "text"
@@ -249,6 +274,7 @@ def _setting(
         unmarked=dialect.unmarked if dialect else (),
         takes=takes,
         tooling=tooling,
+        stop_window=None if raw or raw_text else _stop_window(facts, rules, desync=desync and not off),
     )
 
 

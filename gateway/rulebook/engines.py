@@ -32,6 +32,17 @@ STOP_DESYNC: Final[Mapping[str, bool]] = {
 """The reasoning parsers of vLLM that were seen to do so, and whether they split where a request says nothing of it."""
 
 
+FIRST_IN_STEP: Final = (0, 24)
+IN_STEP: Final = frozenset(
+    {
+        "qwen3", "mimo", "step3p5", "nemotron_v3", "granite_thinking_parser", "seed_oss", "glm45", "glm47", "ling3",
+        "kimi_k2", "deepseek_v4", "deepseek_v41", "gemma4", "minimax_m2", "inkling", "plamo3", "mistral", "minimax_m3",
+        "muse",
+    }
+)  # fmt: skip
+"""The parsers of vLLM that were seen not to, from `FIRST_IN_STEP` to `LAST_SEEN`: they read the text."""
+
+
 def stop_desync(parser: str, *, engine: str, version: str, asked: bool) -> str | None:
     """The name of a reasoning parser that cuts at the wrong place where a stream has stop strings, else None.
 
@@ -43,3 +54,12 @@ def stop_desync(parser: str, *, engine: str, version: str, asked: bool) -> str |
     numbers = re.match(r"(\d+)\.(\d+)", version)
     newer = numbers is not None and tuple(map(int, numbers.groups())) > LAST_SEEN
     return None if known is None or newer or not (known or asked) else name
+
+
+def in_step(parser: str, *, engine: str, version: str) -> bool:
+    """True where the parser was seen to cut at the right place whatever the stop strings. Arguments: `stop_desync`."""
+    forced, _, name = parser.rpartition("/")
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    if (forced or engine) != "vllm" or name not in IN_STEP or numbers is None:
+        return False
+    return FIRST_IN_STEP <= tuple(map(int, numbers.groups())) <= LAST_SEEN

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from gateway.exchange.reading import may_lag
 from gateway.exchange.route import RouteRules
 from gateway.findings import Finding
+from gateway.integrity.stages import moves_thought
 from gateway.policy import Mode, Policy, Profile, ReasoningField
 from gateway.rulebook.compile import compile_dialect
 from gateway.server.catalogue import ACTIONS, CAPPED, HISTORY, WITHHELD
@@ -91,6 +93,8 @@ def _holds(rules: RouteRules) -> Iterator[str]:
         yield "end_string"
     if rules.starts_in == "reasoning" and rules.source != "text":
         yield "unknown_start"
+    if may_lag(rules) and moves_thought(policy):
+        yield "stop"
     promotes = dialect.promote and policy.promote_reasoning == "thinking_off" and shown
     if promotes and policy.enforces(Finding.ANSWER_IN_REASONING):
         yield "promote"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.rulebook.engines import STOP_DESYNC, stop_desync
+from gateway.rulebook.engines import IN_STEP, STOP_DESYNC, in_step, stop_desync
 from gateway.rulebook.load import load_rulebook
 
 AFFECTED = {
@@ -68,3 +68,27 @@ def test_of_a_newer_engine_than_was_tried_nothing_is_known(version: str, known: 
 def test_every_name_is_one_of_vllms_reasoning_parsers() -> None:
     rulebook = load_rulebook()
     assert [name for name in STOP_DESYNC if "vllm" not in rulebook.meanings("reasoning", name)] == []
+
+
+def test_the_parsers_that_read_the_text_are_in_step() -> None:
+    assert {name for name in AFFECTED | IMMUNE if in_step(name, engine="vllm", version="0.33.0")} == IMMUNE
+    rulebook = load_rulebook()
+    assert [name for name in IN_STEP if "vllm" not in rulebook.meanings("reasoning", name)] == []
+
+
+@pytest.mark.parametrize(
+    ("parser", "engine", "version", "found"),
+    [
+        ("qwen3", "vllm", "0.24.0", True),
+        ("vllm/qwen3", "auto", "0.32.0+cpu", True),
+        ("qwen3", "vllm", "0.23.1", False),  # it looked for the closer among the ids
+        ("qwen3", "vllm", "0.34.0", False),
+        ("qwen3", "vllm", "", False),
+        ("qwen3", "auto", "0.32.0", False),
+        ("sglang/qwen3", "vllm", "0.32.0", False),
+    ],
+)
+def test_a_parser_is_in_step_only_in_the_versions_that_were_tried(
+    parser: str, engine: str, version: str, found: bool
+) -> None:
+    assert in_step(parser, engine=engine, version=version) is found

@@ -51,6 +51,8 @@ def rules_of(route: Known, profile: Profile, **policy: object) -> RouteRules:
         thinking_default=route.thinking_default,
         policy=policy_for(profile, **policy),
         limits=Limits(),
+        parser=route.parser,
+        engine_version=route.version,
     )
 
 

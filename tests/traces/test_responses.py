@@ -58,10 +58,10 @@ def test_the_client_gets_what_the_model_emitted(recording: Recording) -> None:
             assert answer.legal(ids=recording.server != "vllm-0.28.0").complete
 
 
-def test_fields_that_the_engine_cut_at_the_wrong_place_are_what_chat_makes_of_them_is_known_divergence() -> None:
+def test_a_thought_that_the_engine_cut_at_the_wrong_place_is_whole_but_for_what_is_lost() -> None:
     for recording in ANSWERED:
         if recording.name == LOST:
-            assert replayed(recording, Profile.FULL).legal().said == ("Let ", " about it.The answer is 42.", [])
+            assert replayed(recording, Profile.FULL).legal().said == ("Let  about it.", "The answer is 42.", [])
 
 
 @pytest.mark.parametrize("recording", ANSWERED, ids=IDS)
