@@ -15,26 +15,19 @@ from gateway.exchange.calls import CallRules, call_rules, quotes_of
 from gateway.exchange.prompts import Prompts
 from gateway.exchange.request import ENGINE_FIELD
 from gateway.exchange.route import Overrides, RouteRules
-from gateway.exchange.tooling import takes_of, tooling_of
-from gateway.exchange.turns import INSIDE, Thinking, turn_says
+from gateway.exchange.settings import late_parser, setting_of, thinking_of
+from gateway.exchange.turns import turn_says
 from gateway.findings import Finding
 from gateway.integrity.echoed import EchoedPipeline
-from gateway.integrity.end_string import spellings
 from gateway.integrity.lint import lint
 from gateway.integrity.pipeline import Pipeline
 from gateway.integrity.raw import RawPipeline
-from gateway.integrity.setting import Setting
-from gateway.integrity.stop_pipeline import InStepPipeline, StoppingPipeline
+from gateway.integrity.stop_pipeline import InStepPipeline, ResyncPipeline, StoppingPipeline
 from gateway.integrity.tally import Tally
 from gateway.integrity.tokens import TokenPipeline
 from gateway.policy import Mode, Policy, Profile, ReasoningField, policy_for
 from gateway.protocols.protocol import UNSAID, NotThisProtocol, Part, RequestFacts, Said, Tools, WireProtocol
 from gateway.protocols.raw_text import RawText
-from gateway.rulebook.compile import compile_dialect
-from gateway.rulebook.dialect import Dialect
-from gateway.rulebook.faults import STOP_DESYNC, faults_of
-from gateway.rulebook.openings import Opening
-from gateway.streams.grammar import Takes
 
 _NAMES: Final[dict[ReasoningField, tuple[str, ...] | None]] = {
     ReasoningField.BOTH: ("reasoning", "reasoning_content"),
@@ -113,45 +106,36 @@ class ExchangeReading:
         self.wants_usage = facts.wants_usage
         self.asking, self._rules, self._raw_text = asking, rules, raw_text
         self._stops, self._keeps_stop = facts.stops, facts.keeps_stop
-        self._thinking = turn_says(facts, rules) or _thinking(facts, rules)
-        made = partial(_setting, facts, rules, policy, body=body, thinking=self._thinking, raw_text=raw_text)
-        self._setting = made(raw=rules.source == "text" or asking.tokens is not None, asking=asking)
-        self._split = partial(made, raw=False, asking=NOTHING)  # how the engine's own split is read
+        self._thinking = turn_says(facts, rules) or thinking_of(facts, rules)
+        late = self._late(facts)
+        made = partial(setting_of, facts, rules, policy, body=body, thinking=self._thinking, raw_text=raw_text)
+        self._setting = made(raw=rules.source == "text" or asking.tokens is not None, asking=asking, late=late)
+        self._split = partial(made, raw=False, asking=NOTHING, late=late)  # how the engine's own split is read
         self.adds_no_thought = facts.adds_no_thought and not self.observe and not self._setting.raw
-        prompts = Prompts(facts, self._setting, rules.dialect, asks=raw_text and rules.starts_in == "auto")
-        self._prompts = prompts if raw_text or (facts.echo and rules.engine not in _NEVER_ECHO) else None
+        self._prompts = self._prompts_of(facts)
         self.unsent = self._setting.unsent
         self.secret = self.hidden or (self.unsent and not self.observe)
         self.calls = self._calls(None if raw_text else facts.tools)
-        self._lint(facts)
+        self._lint(facts, late)
+
+    def _prompts_of(self, facts: RequestFacts) -> Prompts | None:
+        rules, asks = self._rules, self._raw_text and self._rules.starts_in == "auto"
+        tells = self._raw_text or (facts.echo and rules.engine not in _NEVER_ECHO)
+        return Prompts(facts, self._setting, rules.dialect, asks=asks) if tells else None
+
+    def _late(self, facts: RequestFacts) -> str | None:
+        unread = self._rules.source == "text" or bool(self.asking.tokens) or self._raw_text
+        asked = self._thinking[0] == "on"
+        return late_parser(facts, self._rules, endpoint=self.protocol.name, asked=asked, unread=unread)
 
     def _calls(self, tools: Tools | None) -> CallRules:
         quotes, cap = quotes_of(self._rules.dialect), self._rules.limits.tool_region
         return call_rules(tools, quotes=quotes, cap=cap, policy=self.policy, tally=self.tally)
 
-    def _lint(self, facts: RequestFacts) -> None:
+    def _lint(self, facts: RequestFacts, late: str | None) -> None:
         if not self._setting.thinking_off:
-            for rule in lint(facts.stops, self._setting.grammar, desync=self._desync(facts)):
+            for rule in lint(facts.stops, self._setting.grammar, desync=late):
                 self.tally.add(Finding.REQUEST_LINT, "flagged", rule=rule, where="request")
-
-    def _desync(self, facts: RequestFacts) -> str | None:
-        """The engine's parser, where it is known to cut a stream with stop strings at the wrong place."""
-        rules = self._rules
-        unread = rules.source == "text" or self.asking.tokens or isinstance(self.protocol, RawText)
-        if not (facts.stops and facts.stream) or facts.keeps_stop or unread:
-            return None
-        met = faults_of(
-            rules.faults,
-            engine=rules.engine,
-            version=rules.engine_version,
-            parser=rules.parser,
-            tools_parser=rules.tools_parser,
-            endpoint=self.protocol.name,
-            stream=True,
-            asked=self._thinking[0] == "on",
-            conditions=("stop",),
-        )
-        return rules.parser.rpartition("/")[2] if any(fault.lint == STOP_DESYNC for fault in met) else None
 
     def pipeline(self, index: object = 0) -> Pipeline:
         """A pipeline for choice `index`."""
@@ -164,7 +148,7 @@ class ExchangeReading:
         if asking.stop == "in_step":
             return InStepPipeline(self._setting, self.tally, stops=stops, keep=False)
         if prompts is None:
-            return Pipeline(self._setting, self.tally)
+            return (ResyncPipeline if self._setting.stop_window else Pipeline)(self._setting, self.tally)
         setting, echo = prompts.setting(index), prompts.echo(index)
         if not self._raw_text:
             return EchoedPipeline(setting, self.tally, echo=echo)
@@ -259,63 +243,3 @@ def effective_policy(policy: Policy, overrides: Overrides) -> Policy:
         kept = {name: getattr(policy, name) for name in ("findings", "dedup", "tool_rescue", "raw_text")}
         return policy_for(Profile.OBSERVE, **kept)
     return policy if field is None or hidden or policy.profile is Profile.OBSERVE else policy.with_field(field)
-
-
-def _thinking(facts: RequestFacts, rules: RouteRules) -> Thinking:
-    """Whether the model thinks in a turn that it begins: the request says it, else the route (contract section 3)."""
-    if facts.thinking != "unknown" or rules.thinking_default == "auto":
-        return facts.thinking, facts.thinking_why
-    return rules.thinking_default, f"the route's thinking_default is {rules.thinking_default}"
-
-
-def _setting(
-    facts: RequestFacts,
-    rules: RouteRules,
-    policy: Policy,
-    *,
-    body: bytes,
-    thinking: Thinking,
-    raw_text: bool,
-    raw: bool,
-    asking: Asking,
-) -> Setting:
-    """`raw_text`: engines never split the text, which is read as a field that may leak where it is left as it is.
-    `raw`: the content is what the model wrote."""
-    hidden = policy.reasoning_field is ReasoningField.NONE
-    dialect, off = rules.dialect, thinking[0] == "off"
-    raw = hidden or policy.raw_text == "split" if raw_text else raw
-    atoms = asking.tokens.markers.texts if asking.tokens else frozenset()
-    if facts.unsplit and not hidden:
-        dialect = None
-    takes, tooling = Takes(), None  # no call can be written into raw text
-    if not raw_text:
-        tooling = tooling_of(facts.tools, dialect=dialect, body=body)
-        takes = takes_of(facts.tools, dialect=dialect, policy=policy, raw=raw, stream=facts.stream)
-    asks = rules.starts_in == "auto" and (raw or raw_text) and dialect is not None
-    starts_in = dialect.starts_in if asks and dialect else rules.starts_in
-    return Setting(
-        grammar=compile_dialect(dialect, atoms) if dialect else None,
-        raw=raw,
-        starts_open=thinking is INSIDE or (starts_in == "reasoning" and not off),
-        thinking_off=off,
-        wanted=facts.wants_reasoning and not facts.constrained,
-        hidden=hidden or facts.hides_reasoning,
-        unsent=facts.hides_reasoning,
-        promotable=dialect is not None and dialect.promote,
-        policy=policy,
-        limits=rules.limits,
-        openings=_openings(facts, rules) if dialect else (),
-        end_strings=spellings(rules.reasoning_end_string, _closers(dialect)) if dialect else (),
-        unmarked=dialect.unmarked if dialect else (),
-        takes=takes,
-        tooling=tooling,
-    )
-
-
-def _openings(facts: RequestFacts, rules: RouteRules) -> tuple[Opening, ...]:
-    """The beginnings that are looked for; a preamble stands before structured output only."""
-    return tuple(o for o in rules.openings if facts.structured or o.finding is not Finding.PREAMBLE)
-
-
-def _closers(dialect: Dialect) -> list[str]:
-    return [text for thought in dialect.thoughts for text in thought.close]

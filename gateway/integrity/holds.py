@@ -75,4 +75,12 @@ HOLDS: Final = (
         "the next delta decides; only on a route with that key; never more than the string and white space beside it",
         "marker_run",
     ),
+    Hold(
+        "stop",
+        "the beginning of the content, and at the end of the reasoning what may be the start of a closer, where the "
+        "request has stop strings and the engine splits",
+        "an engine that keeps text back for a stop string may cut the thought too late",
+        "a thought's closer, or as much content as the longest stop string without the start of one",
+        "longest stop string of the request + longest closer of the dialect",
+    ),
 )

@@ -31,6 +31,20 @@ class Tooling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StopWindow:
+    """An engine that splits the text may keep some of it back for the request's stop strings, and cut the thought late.
+
+    `longest`: characters of the longest stop string. `closers`, `openers`: a thought's, as they are written. `desync`:
+    engine, version and parser are known to cut this answer late; where that is not known, only a whole closer tells.
+    """
+
+    longest: int
+    closers: tuple[str, ...]
+    openers: tuple[str, ...]
+    desync: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """`grammar` None: nothing is read. `raw`: the content field is the raw text of the model (`source: text`).
 
@@ -39,7 +53,8 @@ class Setting:
     client gets no reasoning at all. `unsent`: the request asks the engine for none. `promotable`: the dialect's
     thoughts may be the answer. `openings`: beginnings of an answer that are counted. `end_strings`: how the string that
     the engine forces at the end of the thinking budget may arrive. `unmarked`: as `gateway.rulebook.dialect.Dialect`.
-    `takes`: what is done with calls that are text. `tooling` None: the request declares no tools.
+    `takes`: what is done with calls that are text. `tooling` None: the request declares no tools. `stop_window` None:
+    the engine keeps nothing back.
     """
 
     grammar: Grammar | None
@@ -57,3 +72,4 @@ class Setting:
     unmarked: tuple[str, ...]
     takes: Takes
     tooling: Tooling | None
+    stop_window: StopWindow | None

@@ -8,8 +8,9 @@ from gateway.findings import Finding
 from gateway.integrity.dedup import Dedup
 from gateway.integrity.end_string import EndString
 from gateway.integrity.hold import Promotion, UnknownStart, UnmarkedThought
+from gateway.integrity.resync import Resync
 from gateway.integrity.setting import Setting
-from gateway.policy import Mode, Profile
+from gateway.policy import Mode, Policy, Profile
 from gateway.streams.regions import RegionReader
 
 
@@ -31,12 +32,8 @@ def reader_of(setting: Setting, *, starts_open: bool, split: bool) -> RegionRead
 
 def unknown_start_of(setting: Setting) -> UnknownStart | UnmarkedThought | None:
     """The window before the thought, where the route promises one and the engine splits fields, and sends both."""
-    policy = setting.policy
-    acts = policy.enforces(Finding.REASONING_LEAK) and policy.enforces(Finding.BOUNDARY_TOKEN)
-    # In observe the engine's own bytes go out, so that nothing is late; not so where something has to be hidden.
-    counts = policy.profile is Profile.OBSERVE and not setting.hidden
     promised = setting.starts_open and not setting.thinking_off and not setting.unsent
-    if setting.raw or not (acts or counts):
+    if setting.raw or not _may_move(setting):
         return None
     if setting.unmarked and setting.tooling and not promised:
         return UnmarkedThought(setting.unmarked, cap=setting.limits.unknown_start)
@@ -44,6 +41,12 @@ def unknown_start_of(setting: Setting) -> UnknownStart | UnmarkedThought | None:
         return None
     probe = reader_of(setting, starts_open=True, split=False)
     return UnknownStart(probe, cap=setting.limits.unknown_start) if probe else None
+
+
+def resync_of(setting: Setting) -> Resync | None:
+    """The window behind the reasoning of an engine that may have kept text back for a stop string."""
+    window = setting.stop_window
+    return None if window is None or setting.raw or not _may_move(setting) else Resync(window)
 
 
 def promotion_of(setting: Setting) -> Promotion | None:
@@ -73,7 +76,19 @@ def dedup_of(setting: Setting, counts: Counter[str]) -> Dedup:
     )
 
 
+def moves_thought(policy: Policy) -> bool:
+    """True where a thought is moved out of the content, and its markers with it."""
+    return policy.enforces(Finding.REASONING_LEAK) and policy.enforces(Finding.BOUNDARY_TOKEN)
+
+
 def suppressible(setting: Setting) -> bool:
     """True where a repeat of the reasoning is suppressed, or would be."""
     counted = setting.policy.mode(Finding.DUPLICATE_SUPPRESSED) is not Mode.OFF
     return counted and setting.policy.dedup.enabled and setting.wanted and not setting.hidden
+
+
+def _may_move(setting: Setting) -> bool:
+    """True where content may be held to find a thought in it."""
+    # In observe the engine's own bytes go out, so that nothing is late; not so where something has to be hidden.
+    counts = setting.policy.profile is Profile.OBSERVE and not setting.hidden
+    return counts or moves_thought(setting.policy)

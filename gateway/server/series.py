@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from gateway.exchange.route import RouteRules
+from gateway.exchange.settings import may_lag
 from gateway.findings import Finding
+from gateway.integrity.stages import moves_thought
 from gateway.policy import Mode, Policy, Profile, ReasoningField
 from gateway.rulebook.compile import compile_dialect
 from gateway.server.catalogue import ACTIONS, ASKED, CAPPED, HISTORY, WITHHELD
@@ -94,6 +96,8 @@ def _holds(rules: RouteRules) -> Iterator[str]:
         yield "end_string"
     if rules.source != "text" and (rules.starts_in == "reasoning" or not dialect.message_close):
         yield "unknown_start"  # without the key too: a request may go on with a turn that ends in its thought
+    if may_lag(rules) and moves_thought(policy):
+        yield "stop"
     promotes = dialect.promote and policy.promote_reasoning == "thinking_off" and shown
     if promotes and policy.enforces(Finding.ANSWER_IN_REASONING):
         yield "promote"

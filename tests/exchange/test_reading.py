@@ -393,6 +393,44 @@ def test_a_stream_with_stop_strings_is_flagged_where_the_engines_parser_is_known
     assert [row["rule"] for row in reading_of(rules, **request_).report()["findings"]] == ([rule] if rule else [])
 
 
+STOPPED: dict[str, Any] = {"stream": True, "stop": ["#", "####"]}
+
+
+@pytest.mark.parametrize(
+    ("request_", "known", "window"),
+    [
+        ({}, {}, (4, True)),
+        ({"stream": False}, {}, (4, False)),  # a plain answer is never cut late
+        ({"reasoning_effort": "none"}, {}, (4, False)),
+        ({}, {"parser": ""}, (4, False)),
+        ({}, {"engine": "auto"}, (4, False)),
+        ({}, {"parser": "qwen3"}, (4, False)),
+        ({}, {"parser": "qwen3", "engine_version": "0.32.0"}, None),
+        ({}, {"engine": "sglang"}, None),
+        ({}, {"source": "text"}, None),
+        ({}, {"dialect": None}, None),
+        ({}, {"dialect": load_rulebook().dialects["harmony"]}, None),  # its thoughts have no closer of their own
+        ({"stop": []}, {}, None),
+        ({"stop": "#"}, {}, None),
+        ({"include_stop_str_in_output": True}, {}, None),
+    ],
+)
+def test_content_is_looked_at_where_the_engine_may_have_kept_text_back(
+    request_: dict[str, Any], known: dict[str, Any], window: tuple[int, bool] | None
+) -> None:
+    rules = replace(route(), **{"engine": "vllm", "parser": "deepseek_r1", **known})
+    found = reading_of(rules, **{**STOPPED, **request_})._setting.stop_window
+    assert (found and (found.longest, found.desync)) == window
+    assert found is None or (found.closers, found.openers) == (("</think>",), ("<think>",))
+
+
+def test_a_thought_that_was_cut_late_is_put_right_in_a_stream_and_a_plain_answer() -> None:
+    for stream in (True, False):
+        pipeline = reading_of(route(), stream=stream, stop=["Observation:"]).pipeline()
+        assert pipeline.push("look it ", "") is None
+        assert pipeline.push("", "up first.</think>9.") == [("reasoning", "up first."), ("content", "9.")]
+
+
 @pytest.mark.parametrize(("wanted", "names"), [({}, {"thought"}), ({"guided_json": {}}, {"thought", "preamble"})])
 def test_a_preamble_is_looked_for_before_structured_output_only(wanted: dict[str, Any], names: set[str]) -> None:
     openings = load_rulebook().openings

@@ -12,7 +12,7 @@ from gateway.integrity.echo import Echo
 from gateway.integrity.end_string import spellings
 from gateway.integrity.outlet import Piece
 from gateway.integrity.pipeline import Pipeline
-from gateway.integrity.setting import Setting, Tooling
+from gateway.integrity.setting import Setting, StopWindow, Tooling
 from gateway.integrity.tally import Tally
 from gateway.limits import Limits
 from gateway.policy import Profile, policy_for
@@ -52,6 +52,7 @@ def setting(
     limits: Limits = LIMITS,
     takes: Takes = NOTHING,
     tooling: Tooling | None = None,
+    stop_window: StopWindow | None = None,
     **policy: object,
 ) -> Setting:
     """A setting; `policy` goes over the defaults of the profile."""
@@ -71,6 +72,7 @@ def setting(
         unmarked=unmarked,
         takes=takes,
         tooling=tooling,
+        stop_window=stop_window,
     )
 
 

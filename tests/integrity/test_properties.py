@@ -51,6 +51,7 @@ def settings(draw: st.DrawFn, name: str, profile: Profile) -> Setting:
         unmarked=(),
         takes=draw(st.sampled_from(TAKES[:2] if profile is Profile.OBSERVE else TAKES)),
         tooling=draw(st.sampled_from(TOOLING)),
+        stop_window=None,
         **flags,
     )
 
@@ -108,7 +109,7 @@ def test_text_without_a_marker_is_never_made_again(name: str) -> None:
     run = Run(Setting(
         grammar=compile_dialect(DIALECTS[name]), raw=False, starts_open=False, thinking_off=False, wanted=False,
         hidden=False, unsent=False, promotable=True, policy=policy_for(Profile.FULL), limits=LIMITS, openings=(),
-        end_strings=(), unmarked=(), takes=TAKES[-1], tooling=None,
+        end_strings=(), unmarked=(), takes=TAKES[-1], tooling=None, stop_window=None,
     ))  # fmt: skip
     deltas = [("So", ""), (" I add", ""), ("", "Ok"), ("", ": 4."), ("", "\n\nDone.")]
     assert [run.pipeline.push(*delta) for delta in deltas] == [None] * len(deltas)

@@ -9,7 +9,17 @@ import pytest
 
 from gateway.events import CONTENT, REASONING
 from gateway.integrity.hold import UnknownStart, UnmarkedThought
-from gateway.integrity.stages import dedup_of, end_string_of, promotion_of, reader_of, suppressible, unknown_start_of
+from gateway.integrity.setting import StopWindow
+from gateway.integrity.stages import (
+    dedup_of,
+    end_string_of,
+    moves_thought,
+    promotion_of,
+    reader_of,
+    resync_of,
+    suppressible,
+    unknown_start_of,
+)
 from gateway.limits import Limits
 from gateway.policy import Dedup, Mode, Profile
 from tests.integrity.settings import setting, tooling
@@ -129,3 +139,25 @@ def test_the_end_string_is_looked_for_where_the_route_names_one() -> None:
 def test_an_engine_that_was_asked_for_no_reasoning_sends_none_before_the_content() -> None:
     assert unknown_start_of(setting(starts_open=True)) is not None
     assert unknown_start_of(setting(starts_open=True, unsent=True, hidden=True)) is None
+
+
+WINDOW = StopWindow(longest=4, closers=("</think>",), openers=("<think>",), desync=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "waits", "moves"),
+    [
+        ({}, True, True),
+        ({"stop_window": None}, False, True),
+        ({"raw": True}, False, True),
+        ({"findings": {"reasoning_leak": SEEN}}, False, False),
+        ({"findings": {"boundary_token": OFF}}, False, False),
+        ({"profile": OBSERVE}, True, False),
+        ({"profile": OBSERVE, "hidden": True}, False, False),
+    ],
+)
+def test_content_behind_the_reasoning_waits_where_a_late_thought_would_be_moved(
+    given: dict[str, Any], waits: bool, moves: bool
+) -> None:
+    chosen = setting(**{"stop_window": WINDOW, **given})
+    assert (resync_of(chosen) is not None, moves_thought(chosen.policy)) == (waits, moves)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.integrity.setting import Setting
-from gateway.integrity.stop_pipeline import InStepPipeline, StoppingPipeline
+from gateway.findings import Finding
+from gateway.integrity.setting import Setting, StopWindow
+from gateway.integrity.stop_pipeline import InStepPipeline, ResyncPipeline, StoppingPipeline
+from gateway.policy import Mode, Profile
 from tests.integrity.settings import C, R, Run, setting, tooling
 from tests.support.tagged import EVERYTHING
 
@@ -36,6 +40,94 @@ def fired(run: Run) -> tuple[str | None, int]:
 def one_by_one(deltas: Deltas) -> Deltas:
     """The same fields, a character an event."""
     return [pair for r, c in deltas for pair in [*((each, "") for each in r), *(("", each) for each in c)]]
+
+
+# ------------------------------------------------------------------ resync
+
+LONG = StopWindow(longest=12, closers=("</think>",), openers=("<think>",), desync=False)
+LATE = replace(LONG, desync=True)
+END = "boundary_token/stripped"
+BOTH = {"reasoning_leak/moved": 1, END: 1}
+WOULD = {"reasoning_leak/would_move": 1, "boundary_token/would_strip": 1}
+
+
+def resync(window: StopWindow | None = LONG, **given_: Any) -> Run:
+    return Run(setting(stop_window=window, **given_), ResyncPipeline)
+
+
+@pytest.mark.parametrize(
+    ("window", "deltas", "said", "counted"),
+    [
+        # vLLM 51671 (STP-02), 38789 (STP-03), 38499 (STP-06), and reference/vllm.md 4.1
+        (LONG, [("plan ", ""), ("<", ""), ("", "/think> Hello")], ("plan ", " Hello"), {END: 1}),
+        (LONG, [("look it ", ""), ("", "up first.</think>"), ("", "\n\n9.")], ("look it up first.", "\n\n9."), BOTH),
+        (LONG, [("Let me", ""), (" think", "")], ("Let me think", ""), {}),
+        (LATE, [("step b", ""), ("", "ow.</think>The answer is 4.")], ("step bow.", "The answer is 4."), BOTH),
+        (LATE, [("", "abc</think>42.")], ("abc", "42."), BOTH),
+        (LONG, [("plan ", ""), ("", "42.")], ("plan ", "42."), {}),
+        (LONG, [("plan <", "/think>42.")], ("plan ", "42."), {END: 1, "mixed_chunk_split/split": 1}),
+        (LONG, [("a", ""), ("", "b"), ("c", ""), ("", "d</think>e")], ("ac", "bd</think>e"), {}),  # it thinks on
+        (LONG, [("a", ""), ("", "b"), ("c", "d")], ("ac", "bd"), {"mixed_chunk_split/split": 1}),
+        (LONG, [("", "abc</think>42.")], ("", "abc</think>42."), {}),  # nothing is known of the engine
+        (None, [("a", ""), ("", "b</think>c")], ("a", "b</think>c"), {}),
+    ],
+)  # fmt: skip
+def test_the_seam_behind_the_reasoning_is_set_right(
+    window: StopWindow | None, deltas: Deltas, said: tuple[str, str], counted: dict[str, int]
+) -> None:
+    run = resync(window).push(*deltas).finish()
+    counted = {**counted} if said[1] else {**counted, "empty_response/flagged": 1}
+    assert (run.said, run.counted) == (said, counted)
+    assert resync(window).push(*one_by_one(deltas)).finish().said == said
+
+
+def test_what_an_observed_or_unenforced_leak_would_be_is_counted_and_not_done() -> None:
+    for deltas in ([("plan ", ""), ("", "it.</think>42.")], [("plan ", "it.</think>42.")]):
+        run = resync(profile=Profile.OBSERVE).push(*deltas).finish()
+        assert run.said == ("plan ", "it.</think>42.")
+        assert {key: run.counted[key] for key in WOULD} == WOULD
+    run = resync(findings={Finding.REASONING_LEAK: Mode.OBSERVE}).push(("plan ", ""), ("", "it</think>b")).finish()
+    assert (run.said, run.counted) == (("plan ", "it</think>b"), {})
+
+
+def test_a_late_thought_is_not_shown_to_a_client_that_wants_none() -> None:
+    run = resync(LATE, unsent=True, hidden=True).push(("", "it.</think>42.")).finish()
+    assert (run.said, run.tally.suppressed) == (("", "42."), 3)
+    assert run.counted == {"reasoning_leak/hidden": 1, END: 1}
+    assert resync(LATE, unsent=True, hidden=True).push(("", "nk>42.")).finish().said == ("", "nk>42.")
+
+
+def test_a_thought_that_ended_is_not_promoted() -> None:
+    run = resync(thinking_off=True).push(("plan", ""), ("", " it</think>")).finish()
+    assert run.said == ("plan it", "")
+
+
+def test_a_clean_answer_is_late_by_no_more_than_the_longest_stop_string() -> None:
+    pipeline = resync(replace(LONG, longest=3)).pipeline
+    assert [pipeline.push(*delta) for delta in [("a", ""), ("b<", ""), ("", "c")]] == [None, [(R, "b")], []]
+    assert pipeline.holding == "stop"
+    assert pipeline.push("", "def") == [(R, "<"), (C, "cdef")]
+    assert (pipeline.holding, pipeline.push("", "g")) == (None, None)
+
+
+@pytest.mark.parametrize("deltas", [[("a <", "")], [("a", ""), ("", "b </thi")], [("a <", ""), ("", "/thi")]])
+def test_what_waits_at_the_seam_goes_out_before_a_call_and_when_the_answer_breaks_off(deltas: Deltas) -> None:
+    came = tuple("".join(field) for field in zip(*deltas, strict=True))
+    for read in (True, False):
+        run = resync().push(*deltas)
+        assert run.take(run.pipeline.release(read=read)).said == came
+        assert run.take(run.pipeline.release(read=read)).said == came
+    run = resync().push(*deltas)
+    assert run.take(run.pipeline.tool_call()).said == came
+    assert run.take(run.pipeline.tool_call()).finish("tool_calls").said == came
+
+
+@given(deltas=st.lists(st.tuples(st.text("a</think>", max_size=5), st.text("b</think>", max_size=5)), max_size=6))
+def test_at_the_seam_only_counted_markers_are_lost(deltas: Deltas) -> None:
+    run = resync(LATE).push(*deltas).finish()
+    markers = sum(len(row.marker or "") * count for row, count in run.tally.findings if row.action == "stripped")
+    assert sum(map(len, run.said)) + markers == sum(len(r) + len(c) for r, c in deltas)
+    assert resync(LATE).push(*one_by_one(deltas)).finish().said == run.said
 
 
 # ------------------------------------------------------------------ in step

@@ -18,6 +18,9 @@ REGION = "tests/streams/calls/test_region.py"
 TOOLS = "tests/integrity/test_tools.py"
 TOOLING = "tests/exchange/test_tooling.py"
 ENDING = "tests/server/test_endings.py::test_only_an_answer_that_ended_by_itself_is_sent_again[{}]"
+STOP_TEXT = "tests/integrity/test_stop_text.py"
+STOP_PIPELINE = "tests/integrity/test_stop_pipeline.py"
+RESYNC = "tests/integrity/test_resync.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -570,4 +573,70 @@ CALLS = (
     ),
 )
 
-MUTANTS = (*READER, *ENDINGS, *SCANNER, *FOUND, *REPEATS, *CALLS)
+STOPS = (
+    Mutant(
+        "a stop string that more text followed has fired",
+        "integrity/stop_text.py",
+        "found = text.find(stop, max(0, old - len(stop) + 1))\n            at = at",
+        "found = text.find(stop)\n            at = at",
+        STOP_TEXT,
+    ),
+    Mutant(
+        "the stop string that begins first has matched",
+        "integrity/stop_text.py",
+        "if at != -1 and at + len(stop) < first:\n            best, first = (stop, at), at + len(stop)",
+        "if at != -1 and at < first:\n            best, first = (stop, at), at",
+        STOP_TEXT,
+    ),
+    Mutant(
+        "a stop string spans a change of field",
+        "integrity/stop_pipeline.py",
+        'thought += self._tail.release() if self._spoke == REASONING else ""',
+        'thought += ""',
+        STOP_PIPELINE,
+    ),
+    Mutant(
+        "a stop string that the client asked for is cut",
+        "integrity/stop_pipeline.py",
+        "keep=self._keep)",
+        "keep=False)",
+        STOP_PIPELINE,
+    ),
+    Mutant(
+        "a call behind the stop string goes out",
+        "integrity/stop_pipeline.py",
+        "            if self.fired is not None:\n                self._dropped += len(said)",
+        "            if self.fired is not None and isinstance(said, str):\n                self._dropped += len(said)",
+        STOP_PIPELINE,
+    ),
+    Mutant(
+        "a replayed answer is not matched",
+        "integrity/stop_pipeline.py",
+        "elif channel in (CONTENT, REPLAY) and",
+        "elif channel == CONTENT and",
+        STOP_PIPELINE,
+    ),
+    Mutant(
+        "a block quote is the end of a closer",
+        "integrity/resync.py",
+        "if window.desync and (self._thought or back >= SURE):",
+        "if self._thought or back >= SURE:",
+        RESYNC,
+    ),
+    Mutant(
+        "a quoted closer ends the thought",
+        "integrity/resync.py",
+        "or not _quoted(text[:begin])",
+        "or True",
+        RESYNC,
+    ),
+    Mutant(
+        "the window behind the reasoning has no end",
+        "integrity/resync.py",
+        "if begin > window.longest or text",
+        "if text",
+        RESYNC,
+    ),
+)
+
+MUTANTS = (*READER, *ENDINGS, *SCANNER, *FOUND, *REPEATS, *CALLS, *STOPS)

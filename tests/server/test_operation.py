@@ -87,6 +87,7 @@ HELD: dict[str, tuple[dict[str, Any], dict[str, Any], list[dict[str, str]], dict
     "promote": ({}, {"reasoning_effort": "none"}, [{"reasoning": "a"}], {"content": "c"}),
     "unknown_start": ({"starts_in": "reasoning"}, {}, [{"content": "a"}], {"reasoning": "r"}),
     "end_string": ({"reasoning_end_string": "Time is up."}, {}, [{"reasoning": "Time"}], {"reasoning": "s"}),
+    "stop": ({}, {"stop": ["END"]}, [{"reasoning": "a"}, {"content": "a"}], {"content": "nswer"}),
     "tool_region": ({"dialect": HERMES}, TOOLS, [{"content": "<tool_call>"}], {"content": "x"}),
     "tool_region, of the engine": ({}, TOOLS, [own('{"n": 1')], own("}")),
 }

@@ -77,7 +77,7 @@ def test_only_a_route_that_shapes_requests_has_changes_of_its_history() -> None:
 
 AS_THEY_COME = {"tool_rescue": {"stream": "incremental"}}
 UNCHECKED = {"findings": {"tool_args_repaired": "observe", "tool_name_repaired": "off"}}
-USUAL = {"marker", "quoted_end", "header", "tool_region", "dedup", "promote", "unknown_start"}
+USUAL = {"marker", "quoted_end", "header", "tool_region", "dedup", "promote", "unknown_start", "stop"}
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ USUAL = {"marker", "quoted_end", "header", "tool_region", "dedup", "promote", "u
     [
         ({}, USUAL),
         # analysis is never the answer, and no last turn tells where an answer goes on
-        ({"dialect": "harmony"}, USUAL - {"promote", "unknown_start"}),
+        ({"dialect": "harmony"}, USUAL - {"promote", "unknown_start", "stop"}),
         ({"dialect": {"reasoning": "qwen3"}}, USUAL),  # the engine's own calls are held until they are checked
         ({"dialect": "none"}, {"dedup", "tool_region"}),
         ({"dialect": {"reasoning": "qwen3"}, "policy": AS_THEY_COME}, USUAL - {"tool_region"}),
@@ -93,8 +93,10 @@ USUAL = {"marker", "quoted_end", "header", "tool_region", "dedup", "promote", "u
         ({"policy": UNCHECKED}, USUAL),
         ({"profile": "observe"}, set()),
         ({"reasoning_end_string": "Time is up."}, USUAL | {"end_string"}),
-        ({"starts_in": "reasoning", "dialect": "harmony"}, USUAL - {"promote"}),
-        ({"source": "text"}, USUAL - {"unknown_start"}),
+        ({"starts_in": "reasoning", "dialect": "harmony"}, USUAL - {"promote", "stop"}),
+        ({"source": "text"}, USUAL - {"unknown_start", "stop"}),
+        ({"engine": "sglang"}, USUAL - {"stop"}),
+        ({"policy": {"findings": {"reasoning_leak": "observe"}}}, USUAL - {"stop"}),
         ({"policy": {"dedup": {"enabled": False}}}, USUAL - {"dedup"}),
         ({"policy": {"findings": {"duplicate_suppressed": "observe"}}}, USUAL - {"dedup"}),
         ({"policy": {"promote_reasoning": "never"}}, USUAL - {"promote"}),
@@ -104,6 +106,12 @@ USUAL = {"marker", "quoted_end", "header", "tool_region", "dedup", "promote", "u
 )
 def test_a_hold_is_foreseen_where_text_may_wait(keys: dict[str, Any], causes: set[str]) -> None:
     assert holds_of(route(**keys)) == causes
+
+
+def test_no_late_seam_is_foreseen_of_a_parser_that_was_seen_to_cut_in_time() -> None:
+    known = route(engine="vllm", dialect={"reasoning": "qwen3"})
+    assert "stop" in holds_of(known)  # of which version it is has not been told
+    assert "stop" not in holds_of(replace(known, rules=replace(known.rules, engine_version="0.32.0")))
 
 
 def test_no_header_and_no_call_is_waited_for_where_the_dialect_has_none() -> None:

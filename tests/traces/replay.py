@@ -17,6 +17,7 @@ from gateway.rulebook.select import with_calls
 from tests.traces.recordings import Recording
 from tests.traces.routes import Known
 
+AS_ASKED: dict[str, object] = {"stop": "engine", "tokens": "never"}  # the engine was asked nothing else
 CHAT = protocol_for("/v1/chat/completions")
 
 
@@ -49,8 +50,11 @@ def rules_of(route: Known, profile: Profile, **policy: object) -> RouteRules:
         source=route.source,
         starts_in=route.starts_in,
         thinking_default=route.thinking_default,
-        policy=policy_for(profile, **policy),
+        policy=policy_for(profile, **{**AS_ASKED, **policy}),
         limits=Limits(),
+        parser=route.parser,
+        engine_version=route.version,
+        faults=load_rulebook().faults,
     )
 
 

@@ -19,6 +19,7 @@ class Known:
     `source`, `starts_in`, `thinking_default`: the keys of the route. `dialect`: the family. `tools`: the name of the
     parser of its calls, where the family has no call format of its own. `opens`: an output begins inside the thought
     unless thinking is off; where the engine splits, its parser's documented start (reference/vllm.md section 1).
+    `parser`: the engine's reasoning parser as a route names it; `version`: of the engine.
     """
 
     dialect: str
@@ -27,6 +28,8 @@ class Known:
     starts_in: str = "auto"
     thinking_default: str = "auto"
     opens: bool = True
+    parser: str = ""
+    version: str = ""
 
 
 THINK = Known(dialect="think")
@@ -74,6 +77,29 @@ ROUTES: Mapping[str, Known] = {
     "qwen": replace(THINK, opens=False),
 }
 
+PARSERS: Mapping[str, str] = {
+    "q3h": "vllm/qwen3",
+    "q3h-s": "vllm/qwen3",
+    "q3h-iv5": "vllm/qwen3",
+    "q3x": "vllm/qwen3",
+    "q3-budget": "vllm/qwen3",
+    "q3-off": "vllm/qwen3",
+    "r1": "vllm/deepseek_r1",
+    "r1-raw": "vllm/deepseek_r1",
+    "dsr1-x": "vllm/deepseek_r1",
+    "dsv3": "vllm/deepseek_v3",
+    "dsv3-on": "vllm/deepseek_v3",
+    "glm45": "vllm/glm45",
+    "kimi-k2": "vllm/kimi_k2",
+    "m2": "vllm/minimax_m2",
+    "nemotron": "vllm/nemotron_v3",
+    "step3": "vllm/step3",
+    "kimi-k3": "vllm/kimi_k3",
+    "ernie": "vllm/ernie45",
+    "seed": "vllm/seed_oss",
+}
+"""The reasoning parser of a group, where it is known to cut a thought right or wrong beside stop strings."""
+
 BEHIND_AN_OPEN_THOUGHT = ("no-start", "prefill")
 """Exchanges whose script has the closer only: what a model emits behind a template that opens the thought."""
 
@@ -86,8 +112,10 @@ def group_of(recording: Recording) -> str:
 
 def route_of(recording: Recording) -> Known:
     """The route for a recording."""
-    route = ROUTES[group_of(recording)]
-    exchange = recording.name.removeprefix(group_of(recording))
+    group = group_of(recording)
+    version = recording.server.removeprefix("vllm-")
+    route = replace(ROUTES[group], parser=PARSERS.get(group, ""), version=version)
+    exchange = recording.name.removeprefix(group)
     if any(part in exchange for part in BEHIND_AN_OPEN_THOUGHT):
         return replace(route, starts_in="reasoning", opens=True)
     return route

@@ -80,9 +80,9 @@ def test_a_clean_answer_is_not_touched(recording: Recording) -> None:
     assert (answer.raw != recording.body) == leaks
 
 
-def test_fields_that_the_engine_cut_at_the_wrong_place_are_what_chat_makes_of_them_is_known_divergence() -> None:
+def test_a_thought_that_the_engine_cut_at_the_wrong_place_is_whole_but_for_what_is_lost() -> None:
     [lost] = [recording for recording in ANSWERED if recording.name == LOST]
-    assert replayed(lost, Profile.FULL).said == ("Let ", " about it.The answer is 42.")
+    assert replayed(lost, Profile.FULL).said == ("Let  about it.", "The answer is 42.")
 
 
 @pytest.mark.parametrize("recording", ANSWERED, ids=str)

@@ -18,7 +18,7 @@ from tests.traces.oracle import CALL
 from tests.traces.recordings import Recording, recordings
 from tests.traces.replay import cut, dialect, send
 from tests.traces.routes import ROUTES, Known, group_of, route_of
-from tests.traces.verdict import fits, wanted
+from tests.traces.verdict import called_as, fits, wanted
 
 Choices = dict[int, Choice]
 IN_A_THOUGHT = "unless `tool_rescue.reasoning` is `enforce`"
@@ -111,6 +111,20 @@ def test_a_known_difference_is_still_there(recording: Recording) -> None:
     assert not right or (as_the_script_says(recording, engine_answer(recording)) and not kept(recording))
 
 
+@every([recording for recording in LISTED if any("51641" in row.why and row.covers(recording) for row in KNOWN)])
+def test_of_a_thought_that_was_cut_late_only_what_the_engine_lost_is_missing(recording: Recording) -> None:
+    sent = send(recording, route_of(recording), Profile.FULL)
+    choice = read_answer(sent.body, stream=True)[0]
+    script = wanted(recording, route_of(recording), 0, engine_answer(recording)[0])
+    assert (choice.content.strip(), called_as(script, choice)) == (script.content.strip(), True)
+    lost = len(script.reasoning) - len(choice.reasoning)
+    assert 0 < lost <= len("</think>")  # reference/vllm.md 4.1: as much as the closer is long
+    starts = range(len(choice.reasoning) + 1)
+    assert any(script.reasoning[:at] + script.reasoning[at + lost :] == choice.reasoning for at in starts)
+    moved = [(row.finding, row.action) for row in sent.tally.rows if row.rule == "stop_desync"]
+    assert moved == [("reasoning_leak", "moved"), ("boundary_token", "stripped")]
+
+
 @every([recording for recording in LISTED if any(IN_A_THOUGHT in row.why and row.covers(recording) for row in KNOWN)])
 def test_a_call_that_ends_a_thought_is_one_where_the_route_says_so(recording: Recording) -> None:
     enforced = ToolRescue(reasoning=Mode.ENFORCE)
@@ -151,6 +165,8 @@ def assert_conserved(recording: Recording, known: Known) -> None:
     after = letters(read_answer(sent.body, stream=recording.stream), markers, replayed=replayed)
     others = [turn for choice in engine_answer(recording).values() for turn in OTHER_TURN.findall(choice.content)]
     suppressed = sent.tally.characters_suppressed + sum(map(len, rescued(recording, sent.body)))
+    ends = [row.marker for row in sent.tally.rows if row.rule == "stop_desync" and row.marker]  # of a marker, mostly
+    suppressed += sum(len(end) for end in ends if end not in markers)
     assert not after - before
     assert (before - after).total() + len("".join(others)) == suppressed
 

@@ -35,7 +35,8 @@ def replayed(recording: Recording, profile: Profile, *, reads: list[bytes] | Non
     return streamed(recording.reads if reads is None else reads, rules, request=request)
 
 
-@pytest.mark.parametrize("recording", ANSWERED, ids=IDS)
+# No response tells the stop strings of its request, so that what they did to it is not known when it is fetched.
+@pytest.mark.parametrize("recording", [each for each in ANSWERED if "stop" not in each.request], ids=str)
 @pytest.mark.parametrize("profile", Profile)
 def test_an_answer_is_the_same_when_it_is_fetched_from_the_engines_store(
     recording: Recording, profile: Profile
@@ -76,10 +77,10 @@ def test_the_client_gets_what_the_model_emitted(recording: Recording) -> None:
             assert answer.legal(ids=recording.server != "vllm-0.28.0").complete
 
 
-def test_fields_that_the_engine_cut_at_the_wrong_place_are_what_chat_makes_of_them_is_known_divergence() -> None:
+def test_a_thought_that_the_engine_cut_at_the_wrong_place_is_whole_but_for_what_is_lost() -> None:
     for recording in ANSWERED:
         if recording.name == LOST:
-            assert replayed(recording, Profile.FULL).legal().said == ("Let ", " about it.The answer is 42.", [])
+            assert replayed(recording, Profile.FULL).legal().said == ("Let  about it.", "The answer is 42.", [])
 
 
 @pytest.mark.parametrize("recording", ANSWERED, ids=IDS)
