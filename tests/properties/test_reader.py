@@ -119,7 +119,8 @@ def test_a_replay_repeats_reasoning_in_full_pieces(name: str, data: st.DataObjec
 
 def assert_declared_hold(dialect: Dialect, made: Setup, reader: RegionReader) -> None:
     """Contract rule 8: the start of a marker; a whole one that waits for what its rule names; a region; each capped."""
-    held, literals = reader.held, markers(dialect)
+    pairs = [f"<{text[2:]}" for text in dialect.end_of_turn if text.startswith("</")]  # `<s>` of the end `</s>`
+    held, literals = reader.held, [*markers(dialect), *pairs]
     if reader.waits_for == "tool_region":  # and as much again of calls that may end a thought
         assert len(held) <= 2 * made.region_cap
         return
