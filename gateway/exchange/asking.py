@@ -76,9 +76,9 @@ def asked(body: bytes, asking: Asking, rules: RouteRules) -> tuple[bytes, Counte
     """
     changes: dict[str | int, bytes | Drop | Changes] = {}
     done: Counter[str] = Counter()
-    if asking.tokens and asking.tokens.ours:
+    if asking.tokens:
         changes |= asking.tokens.changes()
-        done["tokens_asked"] += 1
+        done["tokens_asked"] += bool(asking.tokens.ours)
     if asking.stop == "in_step":
         changes[_IN_STEP[rules.engine]] = b"true"
         done["stop_in_step"] += 1
@@ -86,7 +86,7 @@ def asked(body: bytes, asking: Asking, rules: RouteRules) -> tuple[bytes, Counte
         changes["stop"] = DROP
         changes |= {"stream_options": {"continuous_usage_stats": b"true"}} if asking.usage else {}
         done["stop_removed"] += 1
-    return (edit(body, changes) if changes else body), done
+    return (edit(body, changes) if changes else body), +done
 
 
 def _faults_met(facts: RequestFacts, rules: RouteRules, *, endpoint: str) -> tuple[KnownFault, ...]:
@@ -107,8 +107,14 @@ def _faults_met(facts: RequestFacts, rules: RouteRules, *, endpoint: str) -> tup
 
 
 def _tokens(facts: RequestFacts, rules: RouteRules, policy: Policy, *, wanted: bool) -> TokensAsked | None:
-    """What is asked for of the tokens. Nothing where the client wants the text as the model wrote it."""
-    if not wanted or policy.tokens == "never" or rules.dialect is None or facts.unsplit or facts.names_tokens:
+    """What is asked for of the tokens. Nothing where the client wants the text as the model wrote it.
+
+    Nothing either where the request has tools and the route no format of theirs: the engine's own calls would be text.
+    """
+    dialect = rules.dialect
+    if not wanted or policy.tokens == "never" or dialect is None or facts.unsplit or facts.names_tokens:
+        return None
+    if facts.tools and not (dialect.reads_calls and dialect.regions):
         return None
     ids = rules.engine in _TELLS_IDS and policy.tokens != "logprobs"
     means = {IDS} if ids and rules.spelling else {IDS, LOGPROBS} if ids else {LOGPROBS}

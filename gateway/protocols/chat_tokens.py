@@ -91,6 +91,8 @@ class ChatTokens:
         self, choice: Mapping[str, Any], fields: Mapping[str, Any], holder: str, texts: dict[int, str], place: int
     ) -> dict[str | int, bytes | Drop | Changes]:
         index = choice.get("index", place)
+        if type(index) is not int:
+            return {}
         tokens = _logged(choice) or self._spelled(index, choice.get("token_ids"))
         split = [name for name in _SPLIT if fields.get(name)]
         if not (tokens or index in self._texts) and (split or fields.get("content")):

@@ -63,7 +63,9 @@ def test_tokens_are_asked_for_as_the_engine_can_tell_them(
         ({"logprobs": True, "return_token_ids": True}, {}),
         ({"logprobs": False}, {"return_token_ids": True, "logprobs": True}),
         ({"include_reasoning": False}, {"return_token_ids": True, "logprobs": True, "include_reasoning": None}),
+        ({"logprobs": True, "return_token_ids": True, "include_reasoning": False}, {"include_reasoning": None}),
         ({"separate_reasoning": False}, {}),
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, {}),  # `think` has no format of calls
         ({"return_tokens_as_token_ids": True, "logprobs": True}, {}),
     ],
 )

@@ -162,7 +162,16 @@ def test_choices_are_apart_and_a_choice_without_a_delta_gets_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"x", b"3", b"[]", b'{"choices":null}', b'{"choices":[]}', b'{"choices":[{"delta":4}]}']
+    "data",
+    [
+        b"x",
+        b"3",
+        b"[]",
+        b'{"choices":null}',
+        b'{"choices":[]}',
+        b'{"choices":[{"delta":4}]}',
+        b'{"choices":[{"index":[],"delta":{"content":"a"}}]}',
+    ],
 )
 def test_what_is_no_chunk_with_choices_stays_as_it_is(data: bytes) -> None:
     out, texts = ChatTokens(BOTH).event(data)
