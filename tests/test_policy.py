@@ -67,14 +67,17 @@ def test_a_findings_own_key_beats_the_profile_but_not_its_off_switch(
 
 
 @pytest.mark.parametrize(
-    ("profile", "field", "history"),
+    ("profile", "field", "asks"),
     [
-        (OBSERVE, ReasoningField.AS_UPSTREAM, "leave"),
-        (REPAIR, ReasoningField.BOTH, "leave"),
-        (FULL, ReasoningField.BOTH, "auto"),
+        (OBSERVE, ReasoningField.AS_UPSTREAM, ("leave", "engine", "never")),
+        (REPAIR, ReasoningField.BOTH, ("leave", "engine", "never")),
+        (FULL, ReasoningField.BOTH, ("auto", "auto", "auto")),
     ],
 )
-def test_a_profile_has_the_defaults_of_the_contract(profile: Profile, field: ReasoningField, history: str) -> None:
+def test_a_profile_has_the_defaults_of_the_contract(
+    profile: Profile, field: ReasoningField, asks: tuple[str, str, str]
+) -> None:
+    history, stop, tokens = asks
     assert policy_for(profile) == Policy(
         profile=profile,
         reasoning_field=field,
@@ -85,6 +88,8 @@ def test_a_profile_has_the_defaults_of_the_contract(profile: Profile, field: Rea
         ),
         promote_reasoning="thinking_off",
         on_internal_error="pass",
+        stop=stop,
+        tokens=tokens,
         history=history,
     )
 

@@ -61,5 +61,7 @@ def test_a_row_says_what_should_be_what_came_and_what_each_mode_made_of_it() -> 
     [row] = [line for line in page([Row("it is", {case: cells})]).splitlines() if "lost 2" in line]
     assert row == (
         "| stop-short | streamed | <code>Let me think about it. ¦ The answer is 42.</code> "
-        "| <code>Let ¦ me&#124;&lt;/think&gt;</code> | leaked 4, lost 2 | = | lost 2 | (1) |"
+        "| <code>Let ¦ me&#124;&lt;/think&gt;</code> | leaked 4, lost 2 | = | lost 2 | "
+        + "right | " * (len(COLUMNS) - 3)
+        + "(1) |"
     )

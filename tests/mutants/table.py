@@ -326,7 +326,7 @@ REPEATS = (
     ),
     Mutant(
         "a constrained answer may be suppressed",
-        "exchange/reading.py",
+        "exchange/settings.py",
         "facts.wants_reasoning and not facts.constrained",
         "facts.wants_reasoning",
         ENDPOINTS,
