@@ -1,6 +1,6 @@
 """`make bench`: measures, prints, writes `benchmarks/out.json`; exit code 1 when a ratio limit is missed.
 
-    python -m benchmarks [--only reader|tokens|proxy] [--quick] [--targets passthrough,gateway,nginx]
+python -m benchmarks [--only reader|tokens|proxy] [--quick] [--targets passthrough,gateway,nginx]
 """
 
 from __future__ import annotations

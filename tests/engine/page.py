@@ -36,7 +36,7 @@ HEAD = """<!-- Written by `make docs` (`python -m tests.engine.page`); edit test
 `make engine-test` builds vLLM 0.32.0 for the CPU, with a model that emits what the request says, into `.engine`, and
 sends every scenario of `tests/engine/scenarios.yaml` to it directly and through a gateway of every mode, plain and
 streamed. The engine is unmodified behind its logits: detokenizer, stop strings, parsers and framing are its own. The
-run fails where an answer is not what this page says, for better or worse. It takes seven to nine minutes on two cores,
+run fails where an answer is not what this page says, for better or worse. It takes about fourteen minutes on two cores,
 the first time two more for the build; nothing of it runs in `make test`.
 
 """
@@ -45,6 +45,8 @@ TALLY = ("right", "better", "as it came", "worse")
 
 READING = """
 *Right*: what the engine sent is right, or was made right. *Better*: less is wrong with it than directly.
+*Worse*: more is, or another thing. It happens only in a mode that asks the engine for something else than the client
+did (`asks_otherwise`); the reason says what.
 
 ## How to read it
 
@@ -66,7 +68,8 @@ MORE = """
 ## Another mode
 
 A mode is a row of `tests/engine/modes.yaml`: a name and the top of a configuration, and `reads_ids: true` where the
-gateway tells markers by token ids (then `by_ids` of a scenario is what is right). `python -m tests.engine.run` prints
+gateway tells markers by token ids (then `by_ids` of a scenario is what is right) and `asks_otherwise: true` where it
+may get another answer than the client's own request would. `python -m tests.engine.run` prints
 `tests/engine/expected.yaml` with the new column; look at it, give new rows their reason, and run `make docs`.
 """
 
@@ -91,7 +94,8 @@ def _totals(pins: list[Row]) -> str:
 
 
 def _config(mode: Mode) -> str:
-    return ", ".join(f"`{key}: {value}`" for key, value in mode.config.items())
+    keys = {**mode.config, **{f"route {key}": value for key, value in mode.route.items()}}
+    return ", ".join(f"`{key}: {value}`" for key, value in keys.items())
 
 
 def _compared(direct: str, through: str) -> str:

@@ -74,13 +74,15 @@ class Group:
 class Mode:
     """One gateway. `config`: its configuration without routes, `route`: more keys of the one route.
 
-    `reads_ids`: it knows markers by their token ids.
+    `reads_ids`: it knows markers by their token ids. `asks_otherwise`: it asks the engine for something else than
+    the client did, so the generation may be another one.
     """
 
     name: str
     config: Mapping[str, Any]
     route: Mapping[str, str] = field(default_factory=dict)
     reads_ids: bool = False
+    asks_otherwise: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -15,6 +16,8 @@ from tests.engine.verdict import RIGHT
 
 CASES = [case for group in GROUPS.values() for case in cases(group)]
 LISTED = {case: cells for row in PINS for case, cells in row.cells.items()}
+# What another generation shows, and what a mode that leaves before the engine's last chunk does not have.
+OTHER_ANSWER = re.compile("ends otherwise|other fields")
 
 
 def test_the_committed_page_is_current() -> None:
@@ -40,8 +43,12 @@ def test_every_scenario_has_a_group() -> None:
 def test_observe_is_what_came_directly_and_no_mode_makes_an_answer_worse(case: Case) -> None:
     cells = expected(case, PINS)
     assert cells["observe"] == cells[DIRECT]
-    assert [mode.name for mode in MODES if wrong(cells[mode.name]) > wrong(cells[DIRECT])] == []
-    assert cells[DIRECT] != RIGHT or {cells[mode.name] for mode in MODES} == {RIGHT}
+    worse = [
+        mode
+        for mode in MODES
+        if wrong(cells[mode.name]) > wrong(cells[DIRECT]) or (cells[DIRECT] == RIGHT != cells[mode.name])
+    ]
+    assert [mode.name for mode in worse if not (mode.asks_otherwise and OTHER_ANSWER.search(cells[mode.name]))] == []
 
 
 def test_the_file_is_printed_as_it_stands() -> None:
