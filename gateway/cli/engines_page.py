@@ -15,7 +15,8 @@ _HEAD: Final = """# What goes wrong in the engines themselves
 
 The known faults, row by row as the files of `rules/engines` have them. Each row there also names its source, what can
 be lost, and on which day it was tried; [rules/README.md](../rules/README.md) explains the keys. Which of them count
-for a route follows from its engine, the engine's version and its parsers; `/rules` on the admin listener names them.
+for a route follows from its engine, the engine's version and its parsers; `/rules` on the admin listener names them
+(`faults`), and those of them for which `profile: full` asks the engine otherwise, with what it asks for (`asks`).
 
 Where the engine does not tell its version, a fault that some version has fixed does not count, and the others do. Of
 a version newer than the newest that was tried nothing is known, and nothing is listed.

@@ -14,7 +14,7 @@ from gateway.exchange.route import RouteRules
 from gateway.policy import Policy, Profile
 from gateway.protocols.chat_tokens import IDS, LOGPROBS, TokensAsked
 from gateway.protocols.protocol import RequestFacts
-from gateway.rulebook.faults import STOP_DESYNC, KnownFault, faults_of
+from gateway.rulebook.faults import STOP_DESYNC, KnownFault, faults_known, faults_of
 from gateway.streams.jsonscan import DROP, Changes, Drop, edit
 
 Stop = Literal["engine", "in_step", "gateway"]
@@ -67,6 +67,31 @@ def asking_of(facts: RequestFacts, rules: RouteRules, policy: Policy, *, protoco
         choices=facts.samples,
         usage=stop == "gateway" and facts.stream and facts.wants_usage and not facts.wants_each_usage,
     )
+
+
+def answers_of(rules: RouteRules) -> dict[str, str]:
+    """The known faults of the route's engine that `auto` answers by asking it otherwise, and how: tokens, or a `Stop`.
+
+    What is asked for a single request follows from what it meets (`asking_of`).
+    """
+    policy = rules.policy
+    if policy.profile is not Profile.FULL:
+        return {}
+    known = faults_known(
+        rules.faults,
+        engine=rules.engine,
+        version=rules.engine_version,
+        parser=rules.parser,
+        tools_parser=rules.tools_parser,
+    )
+    by_tokens = rules.source == "auto" and rules.dialect is not None and policy.tokens != "never"
+    by_stop = ("gateway", *(("in_step",) if rules.engine in _IN_STEP else ()))
+    return {
+        fault.ident: fault.remedy
+        for fault in known
+        if (by_tokens and fault.remedy == "tokens")
+        or (policy.stop == "auto" and fault.lint == STOP_DESYNC and fault.remedy in by_stop)
+    }
 
 
 def asked(body: bytes, asking: Asking, rules: RouteRules) -> tuple[bytes, Counter[str]]:

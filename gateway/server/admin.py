@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from gateway import __version__
+from gateway.exchange.asking import answers_of
 from gateway.rulebook.faults import faults_known
 from gateway.server.config import Route
 from gateway.server.drain import Drain, State
@@ -65,10 +66,8 @@ class Admin:
                 **reading(route),
                 "profile": route.rules.policy.profile,
                 "engine": route.rules.engine,
-                "faults": faults(route),
-                "models": {
-                    model: {**reading(variant), "faults": faults(variant)} for model, variant in route.by_model.items()
-                },
+                **faults(route),
+                "models": {model: {**reading(variant), **faults(variant)} for model, variant in route.by_model.items()},
             }
             for route in config.routes
         ]
@@ -98,9 +97,9 @@ def reading(route: Route) -> dict[str, str]:
     return {"route": route.rules.name, "dialect": route.dialect_name, "why": route.dialect_why}
 
 
-def faults(route: Route) -> list[str]:
-    """The names of the known faults of a route's engine, as it runs there."""
+def faults(route: Route) -> dict[str, list[str] | dict[str, str]]:
+    """The names of the known faults of a route's engine, as it runs there, and how it is asked for what they spoil."""
     rules = route.rules
     running = {"engine": rules.engine, "version": rules.engine_version}
     known = faults_known(rules.faults, **running, parser=rules.parser, tools_parser=rules.tools_parser)
-    return [fault.ident for fault in known]
+    return {"faults": [fault.ident for fault in known], "asks": answers_of(rules)}

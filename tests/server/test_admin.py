@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
@@ -146,6 +147,31 @@ async def test_rules_name_the_known_faults_of_each_model_of_an_engine() -> None:
         "a": ["stop-in-thought", "mixed-chunk"],
         "b": ["stop-in-thought", "mixed-chunk"],
     }
+    assert [shown["asks"] for shown in route["models"].values()] == [{}, {}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "r1", "xonly"),
+    [
+        ({"profile": "full"}, {"stop-desync": "in_step"}, {"tool-parser-eats-closer": "tokens"}),
+        ({"profile": "repair"}, {}, {}),
+        ({"profile": "observe"}, {}, {}),
+        ({"profile": "full", "policy": {"request": {"stop": "engine"}}}, {}, {"tool-parser-eats-closer": "tokens"}),
+        ({"profile": "full", "policy": {"request": {"tokens": "never"}}}, {"stop-desync": "in_step"}, {}),
+    ],
+)
+async def test_rules_say_for_which_faults_auto_asks_the_engine_otherwise(
+    changes: dict[str, Any], r1: dict[str, str], xonly: dict[str, str]
+) -> None:
+    about = {"/v1/models": {"data": [{"id": "m"}]}, "/version": {"version": "0.28.0"}}
+    async with engine(saying(plain(b"{}")), about=about) as upstream:
+        routes = [
+            {"match": {"models": ["a"]}, "upstream": upstream.url, "dialect": {"reasoning": "deepseek_r1"}},
+            {"match": {"models": ["b"]}, "upstream": upstream.url, "dialect": {"tools": "qwen3_xml"}},
+        ]
+        async with gateway("", routes=routes, **changes) as front:
+            shown = json.loads((await fetch(front.admin, get("/rules"))).body)["routes"]
+    assert [route["asks"] for route in shown] == [r1, xonly]
 
 
 @pytest.mark.parametrize(
