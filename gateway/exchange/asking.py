@@ -142,7 +142,9 @@ def _tokens(facts: RequestFacts, rules: RouteRules, policy: Policy, *, wanted: b
     if facts.tools and not (dialect.reads_calls and dialect.regions):
         return None
     ids = rules.engine in _TELLS_IDS and policy.tokens != "logprobs"
-    means = {IDS} if ids and rules.spelling else {IDS, LOGPROBS} if ids else {LOGPROBS}
+    # Without a tokenizer an engine spells the ids of a whole answer (`/detokenize`): asked for once it is there.
+    alone = rules.spelling or (policy.tokens == "ids" and not facts.stream and rules.markers.ids)
+    means = {IDS} if ids and alone else {IDS, LOGPROBS} if ids else {LOGPROBS}
     return TokensAsked(
         ours=frozenset(means) - facts.asks_tokens,
         theirs=facts.asks_tokens,

@@ -1,7 +1,7 @@
 """One request and its one answer, sans-IO: the server tells what arrived and gets what to write. Nothing awaits.
 
 The server calls `head` once, `data` for every read, then `end` or `broken` once. All four may be called from a protocol
-callback.
+callback. Before `end` it may ask the engine for the text of `unspelled` ids.
 
     RELAY   bytes are forwarded untouched; `data` need not be called
     STREAM  `data` returns what to write now
@@ -13,6 +13,7 @@ ends with an error event; before the first byte `head`, `data` and `end` raise I
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -30,8 +31,10 @@ from gateway.exchange.token_stream import TokenStream
 from gateway.exchange.whole import inspect_body
 from gateway.integrity.tally import Tally
 from gateway.policy import ReasoningField
+from gateway.protocols.chat_tokens import unspelled
 from gateway.protocols.protocol import RequestFacts, WireProtocol
 from gateway.streams.jsonscan import loads
+from gateway.streams.tokens import Run
 
 
 class Delivery(Enum):
@@ -123,6 +126,7 @@ class Exchange:
         self._delivery = Delivery.RELAY
         self._stream: StreamInspection | ObservedStream | None = None
         self._body = bytearray()
+        self._texts: Mapping[Run, str] = {}
 
     @property
     def tally(self) -> Tally:
@@ -188,13 +192,22 @@ class Exchange:
         self._unread(self._reading, "response_body_cap")
         return body
 
+    def unspelled(self) -> list[Run]:
+        """What of a whole answer only the engine can make text of, before `end`: runs of ids, each once."""
+        tokens = self._reading.asking.tokens if self._reading and self._delivery is Delivery.WHOLE else None
+        return unspelled(bytes(self._body), tokens) if tokens else []
+
+    def spelled(self, texts: Mapping[Run, str]) -> None:
+        """The text of each of the `unspelled` runs; a choice with one that is missing stays as the engine split it."""
+        self._texts = texts
+
     def end(self) -> Ending:
         """The upstream body ended as HTTP says it should."""
         if self._stream is not None:
             return Ending(*self._stream.end())
         if self._delivery is not Delivery.WHOLE or self._reading is None:
             return Ending(b"", True)
-        body = inspect_body(self._reading, bytes(self._body), report=self._report)
+        body = inspect_body(self._reading, bytes(self._body), report=self._report, texts=self._texts)
         header = self._tally.header() if self._report or not self._reading.observe else ""
         return Ending(body, True, (("X-Integrity-Findings", header),) if header else ())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from gateway.errors import IntegrityError
@@ -17,6 +17,7 @@ from gateway.integrity.stop_pipeline import StoppingPipeline
 from gateway.protocols.chat_stop import stopped_at
 from gateway.protocols.chat_tokens import ChatTokens
 from gateway.protocols.protocol import CallChange, Message, NotThisProtocol, Part, Said
+from gateway.streams.tokens import Run
 
 
 @dataclass(slots=True)
@@ -30,13 +31,13 @@ class _Changes:
     stops: dict[int, str] = field(default_factory=dict)
 
 
-def inspect_body(reading: ExchangeReading, body: bytes, *, report: bool) -> bytes:
-    """The body as the client gets it; the same object when nothing changed.
+def inspect_body(reading: ExchangeReading, body: bytes, *, report: bool, texts: Mapping[Run, str]) -> bytes:
+    """The body as the client gets it; the same object when nothing changed. `texts`: as `ChatTokens` takes them.
 
     Raises IntegrityError where the body cannot be read and may not go out unread (contract rule 7), and nothing else.
     """
-    tokens = ChatTokens(reading.asking.tokens) if reading.asking.tokens else None
-    body, texts = tokens.body(body) if tokens else (body, {})
+    tokens = ChatTokens(reading.asking.tokens, texts=texts) if reading.asking.tokens else None
+    body, contents = tokens.body(body) if tokens else (body, {})
     try:
         message = reading.protocol.decode_body(body)
     except NotThisProtocol as error:
@@ -44,7 +45,7 @@ def inspect_body(reading: ExchangeReading, body: bytes, *, report: bool) -> byte
     if reading.splits and reading.hidden and len(message.parts) > reading.limits.choices:
         return _unread(reading, body, NotThisProtocol("choice index"))  # its text would show the thought
     for part in message.parts:
-        part.content = texts.get(part.place, part.content)
+        part.content = contents.get(part.place, part.content)
     try:
         return _inspect(reading, message, missing=tokens.missing if tokens else (), report=report)
     except Exception as fault:  # the fence

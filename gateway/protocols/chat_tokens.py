@@ -14,10 +14,12 @@ from typing import Any, Final
 import orjson
 
 from gateway.streams.jsonscan import DROP, Changes, Drop, edit, encode_string, swap
-from gateway.streams.tokens import Markers, Spell, Token, TokenText, plain, spelled
+from gateway.streams.tokens import Markers, Run, Spell, Token, TokenText, plain, runs_of, spelled, told
 
 IDS: Final = "ids"
 LOGPROBS: Final = "logprobs"
+RUNS_ASKED: Final = 32
+"""Runs of ids of one plain answer that the engine is asked to spell; each is a question."""
 _MEMBERS: Final = {IDS: ("return_token_ids", b"true"), LOGPROBS: ("logprobs", b"true")}
 _SPLIT: Final = ("reasoning", "reasoning_content", "tool_calls", "function_call")  # what an engine makes of the text
 _IN_CHOICE: Final = {IDS: "token_ids", LOGPROBS: "logprobs"}
@@ -45,11 +47,35 @@ class TokensAsked:
         return asked | {"include_reasoning": DROP}
 
 
-class ChatTokens:
-    """The frames of one answer. `missing`: choices whose text came without tokens: they stay as the engine has them."""
+def unspelled(data: bytes, asked: TokensAsked) -> list[Run]:
+    """What of a plain answer is told by ids alone, which nothing here can spell: each run once, without lone markers.
 
-    def __init__(self, asked: TokensAsked) -> None:
+    Empty too where that is more than `RUNS_ASKED`, or what is no answer.
+    """
+    if asked.spelling or not asked.markers.ids:
+        return []
+    try:
+        value = orjson.loads(data)
+    except ValueError:
+        return []
+    choices = value.get("choices") if isinstance(value, dict) else None
+    runs: dict[Run, None] = {}
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, dict) and not _logged(choice):
+            runs |= dict.fromkeys(runs_of(_ids(choice, ended=_ended_by_token(choice, asked)), asked.markers))
+    asks = [run for run in runs if len(run) > 1 or run[0] not in asked.markers.ids]
+    return asks if len(asks) <= RUNS_ASKED else []
+
+
+class ChatTokens:
+    """The frames of one answer. `missing`: choices whose text came without tokens: they stay as the engine has them.
+
+    `texts`: what the `unspelled` runs of a plain answer are; None for a stream, of which nothing is asked later.
+    """
+
+    def __init__(self, asked: TokensAsked, *, texts: Mapping[Run, str] | None = None) -> None:
         self._asked = asked
+        self._told = texts
         self._texts: dict[object, TokenText] = {}
         self._spells: dict[object, Spell] = {}
         self.missing: set[object] = set()
@@ -93,13 +119,13 @@ class ChatTokens:
         index = choice.get("index", place)
         if type(index) is not int:
             return {}
-        tokens = _logged(choice) or self._spelled(index, choice.get("token_ids"))
+        tokens = _logged(choice) or self._spelled(index, choice)
         split = [name for name in _SPLIT if fields.get(name)]
         if not (tokens or index in self._texts) and (split or fields.get("content")):
             self.missing.add(index)
         if index in self.missing:
             return self._unasked(choice)
-        if tokens and self._ended_by_token(choice):
+        if tokens and _ended_by_token(choice, self._asked):
             tokens.pop()
         text = self._texts.setdefault(index, TokenText(self._asked.markers)) if tokens else self._texts.get(index)
         said = text.feed(tokens) if text else ""
@@ -118,18 +144,17 @@ class ChatTokens:
             change["finish_reason"] = b'"stop"'  # of the engine's own calls nothing is left
         return change
 
-    def _spelled(self, index: object, ids: Any) -> list[Token]:
+    def _spelled(self, index: object, choice: Mapping[str, Any]) -> list[Token]:
         """The tokens of a choice that are told by their ids alone."""
-        asked = self._asked
-        if not (asked.spelling and isinstance(ids, list) and all(type(each) is int for each in ids)):
+        asked, ids = self._asked, _ids(choice, ended=False)
+        if asked.spelling:
+            spell = self._spells.get(index) or self._spells.setdefault(index, asked.spelling())
+            return list(spelled(ids, spell, asked.markers))
+        if self._told is None:
             return []
-        spell = self._spells.get(index) or self._spells.setdefault(index, asked.spelling())
-        return list(spelled(ids, spell, asked.markers))
-
-    def _ended_by_token(self, choice: Mapping[str, Any]) -> bool:
-        """True where the last token ended the answer, so that it is no text of it."""
-        ended = choice.get("finish_reason") in ("stop", "tool_calls")
-        return ended and self._asked.ends_in_token and not isinstance(choice.get("stop_reason"), str)
+        ended = _ended_by_token(choice, asked)
+        tokens = told(_ids(choice, ended=ended), self._told, asked.markers)
+        return [*tokens, Token(None, b"")] if tokens and ended else tokens
 
     def _unasked(self, choice: Mapping[str, Any]) -> dict[str | int, bytes | Drop | Changes]:
         """What the client did not ask for is as empty as engines leave it."""
@@ -148,6 +173,19 @@ def _quickly(data: bytes, change: Any, fields: Any, holder: str) -> bytes | None
         text = members.get("content")
         values[holder.encode()] = b'{"content":%b}' % text if isinstance(text, bytes) else b"{}"
     return swap(data, values)
+
+
+def _ended_by_token(choice: Mapping[str, Any], asked: TokensAsked) -> bool:
+    """True where the last token ended the answer, so that it is no text of it."""
+    ended = choice.get("finish_reason") in ("stop", "tool_calls")
+    return ended and asked.ends_in_token and not isinstance(choice.get("stop_reason"), str)
+
+
+def _ids(choice: Mapping[str, Any], *, ended: bool) -> list[int]:
+    """The ids of a choice, without the one that `ended` it."""
+    ids = choice.get("token_ids")
+    told = ids if isinstance(ids, list) and all(type(each) is int for each in ids) else []
+    return told[:-1] if ended else told
 
 
 def _logged(choice: Mapping[str, Any]) -> list[Token]:

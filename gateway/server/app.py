@@ -76,7 +76,13 @@ class GatewayServer:
     async def start(self) -> tuple[str, str]:
         """Bind both listeners and say so; returns their URLs (proxy, admin). Raises OSError."""
         config = self._standing.config
-        runner = Runner(self._in_force, upstreams=self._upstreams, drained=self._drain, metrics=self.metrics)
+        runner = Runner(
+            self._in_force,
+            upstreams=self._upstreams,
+            engines=self._engines,
+            drained=self._drain,
+            metrics=self.metrics,
+        )
         self._server = server = GuardedServer(
             runner,
             header_seconds=config.timeouts.header,

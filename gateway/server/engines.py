@@ -2,7 +2,8 @@
 
 `/v1/models` and `/tokenize` are the same on both engines; `/version` is vLLM's, `/get_server_info` and
 `/get_model_info` are SGLang's (reference/vllm.md and sglang.md, route lists). No request of a client waits for it, and
-an engine that wants a key for these routes stays unknown. Must not know routes, dialects, metrics.
+an engine that wants a key for these routes stays unknown. `/detokenize` is asked for the text of one answer, which does
+wait. Must not know routes, dialects, metrics.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from gateway.server.connection import Ask, Call, Target
 from gateway.server.upstream import Upstreams
 from gateway.server.wire import Head
 from gateway.streams.jsonscan import loads
+from gateway.streams.tokens import Run
 
 ASK_SECONDS = 5.0
 """For one answer."""
@@ -88,6 +90,16 @@ class Engines:
             self._learned(spelled)
         return len(facts) == len(targets)
 
+    async def spell(self, targets: Sequence[Target], runs: Sequence[Run], *, model: str | None) -> dict[Run, str]:
+        """The texts of runs of token ids, as far as an engine of `targets` tells them: vLLM's `/detokenize`.
+
+        `model`: as the request names it. The only question that a client's answer waits for.
+        """
+        named = {} if model is None else {"model": model}
+        questions = [self._json(targets, b"/detokenize", {**named, "tokens": run}) for run in runs]
+        said = [answer.get("prompt") for answer in await asyncio.gather(*questions)]
+        return {run: text for run, text in zip(runs, said, strict=True) if isinstance(text, str)}
+
     async def _spelled(self, target: Target, said: EngineFacts) -> Mapping[str, int]:
         """The ids of the strings that are one token: as they were told for these models, else asked for now."""
         strings = tuple(self._strings(target))[:STRINGS]
@@ -100,19 +112,19 @@ class Engines:
     async def _token(self, target: Target, text: str, said: EngineFacts) -> int | None:
         """The id of a string that is one token."""
         question = {"model": said.models[0].id, "prompt": text, "add_special_tokens": False}
-        tokens = (await self._json(target, b"/tokenize", question)).get("tokens")
+        tokens = (await self._json([target], b"/tokenize", question)).get("tokens")
         return tokens[0] if isinstance(tokens, list) and len(tokens) == 1 and type(tokens[0]) is int else None
 
     async def _facts(self, target: Target) -> EngineFacts | None:
-        listed = await self._json(target, b"/v1/models")
+        listed = await self._json([target], b"/v1/models")
         entries = [entry for entry in _list(listed.get("data")) if isinstance(entry, dict) and _name(entry.get("id"))]
         if not entries:
             return None
         owner = entries[0].get("owned_by")
-        said = {} if owner == "sglang" else await self._json(target, b"/version")
+        said = {} if owner == "sglang" else await self._json([target], b"/version")
         engine = "vllm" if said or owner == "vllm" else "other"
         if engine == "other":
-            said = await self._json(target, b"/get_server_info") or await self._json(target, b"/get_model_info")
+            said = await self._json([target], b"/get_server_info") or await self._json([target], b"/get_model_info")
             engine = "sglang" if said or owner == "sglang" else "other"
         version = said.get("version")
         return EngineFacts(
@@ -122,7 +134,7 @@ class Engines:
             parsers=tuple(_parsers(engine, said)),
         )
 
-    async def _json(self, target: Target, path: bytes, question: object = None) -> dict[str, Any]:
+    async def _json(self, targets: Sequence[Target], path: bytes, question: object = None) -> dict[str, Any]:
         """The object that the engine answers with; an empty one for anything else."""
         answer = _Body()
         fields = [(b"Accept", b"application/json"), (b"User-Agent", USER_AGENT)]
@@ -132,7 +144,7 @@ class Engines:
             ask = Ask(method="POST", target=path, fields=fields, body=json.dumps(question).encode())
         try:
             async with asyncio.timeout(ASK_SECONDS):
-                await self._upstreams.run(Call(ask, answer), [target])
+                await self._upstreams.run(Call(ask, answer), targets)
             value = loads(bytes(answer.body)) if answer.status == 200 else None
         except (TimeoutError, ValueError):
             return {}

@@ -7,6 +7,8 @@ answers are read in a thread. Must not know routes, the pool, metrics.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from time import perf_counter
 from typing import NamedTuple
 
@@ -16,6 +18,7 @@ from gateway.exchange import Delivery, Ending, Exchange, StoredExchange
 from gateway.server.connection import GivenUp
 from gateway.server.relay import Relay, relay_head
 from gateway.server.wire import Field, Head
+from gateway.streams.tokens import Run
 
 VIA = b"X-Integrity-Via"
 """On an answer that a gateway has read and may have repaired: the next gateway lets it pass."""
@@ -138,7 +141,7 @@ class Inspected:
     def end(self) -> None:
         if self.fault is not None or self.refused or self._left:
             return
-        if self._size > LONG_BODY_BYTES and not self._relay.status:
+        if not self._relay.status and (self._size > LONG_BODY_BYTES or self._unspelled()):
             self.settled = False
         else:
             self._close(None)
@@ -162,11 +165,23 @@ class Inspected:
             if len(self.holds) < HOLDS_KEPT:
                 self.holds.append(held._replace(seconds=began - held.seconds))
 
-    async def settle(self) -> None:
-        """Read and write a body that was too long for the socket callback. Nothing where there is none."""
+    def _unspelled(self) -> list[Run]:
+        """Ids that the engine has to be asked about. Our own failure to find them is no reason to lose the answer."""
+        try:
+            return self.exchange.unspelled() if isinstance(self.exchange, Exchange) else []
+        except Exception as error:
+            self.bug = error
+            return []
+
+    async def settle(self, spell: Callable[[list[Run]], Awaitable[Mapping[Run, str]]]) -> None:
+        """Read and write a body that was too long for the socket callback, or needs `spell`, which asks the engine for
+        the text of ids. Nothing where there is none."""
         if not self.settled:
             # No relay is touched in the thread: where it fails nothing was sent. Cancelled: it ends by itself, unheard.
-            ending = await asyncio.get_running_loop().run_in_executor(None, self._ending, None)
+            in_thread = partial(asyncio.get_running_loop().run_in_executor, None)
+            if isinstance(self.exchange, Exchange) and (runs := await in_thread(self._unspelled)):
+                self.exchange.spelled(await spell(runs))
+            ending = await in_thread(self._ending, None)
             self.settled = True
             self._deliver(ending)
 

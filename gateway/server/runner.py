@@ -26,6 +26,7 @@ from gateway.protocols.protocol import RequestFacts, WireProtocol
 from gateway.server import drain, logs
 from gateway.server.config import Route
 from gateway.server.connection import Ask, Call, CutByDrain
+from gateway.server.engines import Engines
 from gateway.server.guard import OPENAI, Door, Refused, error_head, refusal
 from gateway.server.headers import for_engine
 from gateway.server.inforce import InForce, Standing
@@ -85,8 +86,10 @@ class Visit:
 class Runner:
     """The handler of every request on the proxy's port."""
 
-    def __init__(self, in_force: InForce, *, upstreams: Upstreams, drained: drain.Drain, metrics: Metrics) -> None:
-        self._in_force = in_force
+    def __init__(
+        self, in_force: InForce, *, upstreams: Upstreams, engines: Engines, drained: drain.Drain, metrics: Metrics
+    ) -> None:
+        self._in_force, self._engines = in_force, engines
         self._upstreams, self._drain, self._metrics = upstreams, drained, metrics
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -246,7 +249,7 @@ class Runner:
         if isinstance(sink, Inspected):
             if sink.refused:
                 return
-            await sink.settle()
+            await sink.settle(partial(self._engines.spell, choice.targets, model=visit.model))
         if sink.fault is not None:
             visit.details["fault"] = sink.fault.code
         if not visit.relay.sent:

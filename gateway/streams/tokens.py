@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 STRUCTURAL: Final = "\udfff"
 _ESCAPED: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\udfff")
 
+Run = tuple[int, ...]
+"""Ids of one output that are made text together. A tokenizer drops the space before the first word of a text: where a
+marker stands before it, the marker belongs to the run."""
 Spell = Callable[[int], str]
 """The text that the ids of one output have come to since the last one: a character comes with its last id."""
 
@@ -56,7 +59,32 @@ def spelled(ids: Iterable[int], spell: Spell, markers: Markers) -> Iterator[Toke
             yield Token(None, text.removesuffix(marker).encode())
             yield Token(ident, marker.encode())
         else:
-            yield Token(None, text.encode())
+            yield Token(ident if marker is None else None, text.encode())
+
+
+def runs_of(ids: Sequence[int], markers: Markers) -> list[Run]:
+    """The ids in runs that begin with a marker each, but for the first: a text whose head may depend on what stands
+    before it (`Run`)."""
+    runs: list[list[int]] = []
+    for ident in ids:
+        if not runs or ident in markers.ids:
+            runs.append([])
+        runs[-1].append(ident)
+    return [tuple(run) for run in runs]
+
+
+def told(ids: Sequence[int], texts: Mapping[Run, str], markers: Markers) -> list[Token]:
+    """Tokens of which only the ids are known, of an output whose runs are spelled; empty where one is not."""
+    tokens: list[Token] = []
+    for run in runs_of(ids, markers):
+        marker = markers.ids.get(run[0], "")
+        text = marker if run[1:] == () and marker else texts.get(run)
+        if text is None or not text.startswith(marker):
+            return []
+        tokens += [Token(run[0], marker.encode())] if marker else []
+        # With an id: text that spells a marker is none.
+        tokens += [Token(run[-1], text.removeprefix(marker).encode("utf-8", "replace"))] if text != marker else []
+    return tokens
 
 
 class TokenText:

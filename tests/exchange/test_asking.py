@@ -13,15 +13,19 @@ from gateway.exchange.asking import NOTHING, asked, asking_of
 from gateway.policy import Profile, policy_for
 from gateway.protocols import protocol_for
 from gateway.rulebook.load import load_rulebook
+from gateway.streams.tokens import UNLEARNED, Markers
 from tests.exchange.driver import chat, route
 
 STOPS = {"stop": ["END", "\n\n"]}
+LEARNED = Markers(texts=frozenset({"</think>"}), ids={9: "</think>"})
 
 
-def rules(engine: str = "vllm", *, source: str = "auto", spelled: bool = False, **changes: Any) -> RouteRules:
+def rules(
+    engine: str = "vllm", *, source: str = "auto", spelled: bool = False, markers: Markers = UNLEARNED, **changes: Any
+) -> RouteRules:
     """A route whose engine is known. `spelled`: it has a tokenizer file."""
     made = route(source=source, **changes)
-    return replace(made, engine=engine, spelling=(lambda: str) if spelled else None)
+    return replace(made, engine=engine, spelling=(lambda: str) if spelled else None, markers=markers)
 
 
 def sent(request: dict[str, Any], made: RouteRules, *, path: str = "/v1/chat/completions") -> dict[str, Any]:
@@ -54,6 +58,22 @@ def test_tokens_are_asked_for_as_the_engine_can_tell_them(
     engine: str, tokens: str, spelled: bool, wanted: dict[str, Any]
 ) -> None:
     assert sent({"model": "m"}, rules(engine, source="tokens", spelled=spelled, tokens=tokens)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("tokens", "markers", "stream", "wanted"),
+    [
+        ("ids", LEARNED, False, {"return_token_ids": True}),
+        ("ids", LEARNED, True, {"return_token_ids": True, "logprobs": True}),
+        ("ids", UNLEARNED, False, {"return_token_ids": True, "logprobs": True}),
+        ("auto", LEARNED, False, {"return_token_ids": True, "logprobs": True}),
+    ],
+)
+def test_ids_alone_are_asked_for_where_the_engine_can_spell_a_whole_answer(
+    tokens: str, markers: Markers, stream: bool, wanted: dict[str, Any]
+) -> None:
+    made = rules(source="tokens", tokens=tokens, markers=markers)
+    assert sent({"model": "m", "stream": stream}, made) == wanted
 
 
 @pytest.mark.parametrize(

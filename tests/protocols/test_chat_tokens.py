@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gateway.protocols.chat_tokens import IDS, LOGPROBS, ChatTokens, TokensAsked
-from gateway.streams.tokens import STRUCTURAL, Markers
+from gateway.protocols.chat_tokens import IDS, LOGPROBS, RUNS_ASKED, ChatTokens, TokensAsked, unspelled
+from gateway.streams.tokens import STRUCTURAL, Markers, Run
 
 CLOSER = Markers(texts=frozenset({"</think>"}), ids={9: "</think>"})
 WORDS = {1: "so ", 2: "be", 3: " it", 9: "</think>", 7: "<eos>"}
@@ -188,6 +188,46 @@ def test_a_plain_answer_is_read_alike() -> None:
     assert json.loads(out)["choices"][0]["message"] == {
         "role": "assistant", "content": "so </think>it", "tool_calls": [],
     }  # fmt: skip
+
+
+def whole(*ids: int, **choice: Any) -> dict[str, Any]:
+    return {"index": 0, "message": {"content": "?"}, "finish_reason": "stop", "token_ids": [*ids], **choice}
+
+
+def body_of(*choices: Any) -> bytes:
+    return json.dumps({"choices": [*choices]}).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "runs"),
+    [
+        (body_of(whole(1, 9, 2, 3, 7)), [(1,), (9, 2, 3)]),  # 7 ended it
+        (body_of(whole(1, 9, 2, finish_reason="length")), [(1,), (9, 2)]),
+        (body_of(whole(9, 7)), []),  # a marker alone is known
+        (body_of(whole(1, 7), whole(1, 7), whole(2, 7)), [(1,), (2,)]),
+        (body_of(whole(1, 7, logprobs=entries("so "))), []),
+        (body_of(whole(*[1, 9] * 31, 1, 7)), [(1,), (9, 1)]),
+        (body_of(*(whole(n, 7) for n in range(100, 100 + RUNS_ASKED))), [(n,) for n in range(100, 100 + RUNS_ASKED)]),
+        (body_of(*(whole(n, 7) for n in range(100, 101 + RUNS_ASKED))), []),
+        (body_of(whole(1, 7, token_ids=["1"]), 3, whole(1, 7, token_ids=None)), []),
+        (b"[]", []),
+        (b"x", []),
+        (b'{"choices":{}}', []),
+    ],
+)
+def test_what_is_told_by_ids_alone_is_asked_for_in_runs(body: bytes, runs: list[Run]) -> None:
+    assert unspelled(body, asked(IDS)) == runs
+    assert unspelled(body, asked(IDS, spelled=True)) == []
+
+
+def test_a_plain_answer_whose_runs_were_spelled_is_read_from_them() -> None:
+    data = body_of(whole(1, 9, 2, 7), whole(3, 7, index=1), whole(8, 7, index=2))
+    tokens = ChatTokens(asked(IDS), texts={(1,): "so ", (9, 2): "</think>be", (3,): "</think>"})
+    out, texts = tokens.body(data)
+    assert texts == {0: f"so {STRUCTURAL}</think>be", 1: "</think>"}  # one spelt with ordinary tokens is text
+    assert tokens.missing == {2}
+    assert [choice["message"]["content"] for choice in json.loads(out)["choices"]] == ["so </think>be", "</think>", "?"]
+    assert [choice["token_ids"] for choice in json.loads(out)["choices"]] == [None] * 3
 
 
 def test_the_request_asks_for_what_is_missing_and_hides_nothing() -> None:

@@ -7,11 +7,13 @@ truth.
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer
 
 from tests.support.gateways import Gateway, eventually, gateway
 from tests.support.http import fetch, post
@@ -127,3 +129,54 @@ async def test_text_whose_tokens_did_not_come_stays_as_the_engine_split_it() -> 
         got = await fetch(proxy.url, post(b'{"messages":[]}'))
         assert await proxy.counted("passthrough_fallbacks_total", reason="tokens_missing")
     assert said(got.body) == ("hm", "so")
+
+
+PLAIN_IDS = next(each for each in RECORDED if each.name.endswith("ids-full"))
+
+
+CUT = {"role": "assistant", "reasoning": "Let me th", "content": "answer is 42."}
+"""What an engine makes of it that loses text as streams do."""
+
+
+def written(ids: list[int]) -> str:
+    """What vLLM's `/detokenize` says: `decode` of the model's tokenizer."""
+    with tempfile.TemporaryDirectory() as folder:
+        return str(Tokenizer.from_file(str(unpacked(Path(folder)))).decode(ids, skip_special_tokens=False))
+
+
+@pytest.mark.parametrize(
+    ("detokenize", "text"),
+    [
+        (lambda question: {"prompt": written(question["tokens"])}, SAID),
+        (lambda question: {"prompt": 3}, (CUT["reasoning"], CUT["content"])),
+        (lambda question: {}, (CUT["reasoning"], CUT["content"])),
+        (None, (CUT["reasoning"], CUT["content"])),
+    ],
+)
+async def test_the_engine_is_asked_to_spell_the_ids_of_a_whole_answer(detokenize: Any, text: tuple[str, str]) -> None:
+    asked: list[Mapping[str, Any]] = []
+
+    def spelled(question: Mapping[str, Any]) -> object:
+        asked.append(question)
+        return detokenize(question)
+
+    body = json.loads(PLAIN_IDS.body)
+    body["choices"][0]["message"] = CUT
+    about = ABOUT | ({"/detokenize": spelled} if detokenize else {})
+    policy = {"request": {"tokens": "ids"}}
+    async with (
+        engine(saying(plain(json.dumps(body).encode())), about=about) as upstream,
+        gateway("", profile="full", routes=[route(upstream, engine="vllm")], policy=policy) as proxy,
+    ):
+        assert await known(proxy)
+        request = request_of(PLAIN_IDS)
+        got = await fetch(proxy.url, post(json.dumps(request).encode()))
+        sent = json.loads(upstream.last.body)
+        assert await proxy.counted("passthrough_fallbacks_total", float(text != SAID), reason="tokens_missing")
+    assert sent == request | {"return_token_ids": True}
+    assert said(got.body) == text
+    assert b'"token_ids":[' not in got.body
+    if detokenize:
+        told = [ident for question in asked for ident in question["tokens"]]
+        assert {question["model"] for question in asked} == {request["model"]}
+        assert body["choices"][0]["token_ids"][-len(told) :] == told  # each once, and none that is a marker alone

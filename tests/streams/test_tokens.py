@@ -6,7 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.streams.tokens import STRUCTURAL, Markers, Token, TokenText, marked, plain, plain_json
+from gateway.streams.tokens import (
+    STRUCTURAL,
+    Markers,
+    Run,
+    Token,
+    TokenText,
+    marked,
+    plain,
+    plain_json,
+    runs_of,
+    spelled,
+    told,
+)
 
 THINK = Markers(texts=frozenset({"</think>"}), ids={4036: "</think>"})
 
@@ -34,6 +46,41 @@ def test_a_marker_that_ordinary_tokens_spell_is_text() -> None:
     spelled = [Token(27, b"</"), Token(982, b"think"), Token(29, b">")]
     assert text_of(*spelled) == "</think>"
     assert text_of(*spelled, Token(4036, b"</think>")) == f"</think>{STRUCTURAL}</think>"
+
+
+@pytest.mark.parametrize(
+    ("ids", "runs"),
+    [
+        ([1, 2, 3], [(1, 2, 3)]),
+        ([1, 4036, 2, 3], [(1,), (4036, 2, 3)]),
+        ([4036, 4036, 2], [(4036,), (4036, 2)]),
+        ([], []),
+    ],
+)
+def test_a_run_of_ids_begins_with_a_marker_or_with_the_output(ids: list[int], runs: list[Run]) -> None:
+    assert runs_of(ids, THINK) == runs
+
+
+@pytest.mark.parametrize(
+    ("ids", "texts", "text"),
+    [
+        ([1, 4036, 2], {(1,): "so", (4036, 2): "</think> it"}, f"so{STRUCTURAL}</think> it"),  # the space stays
+        ([1, 4036], {(1,): "so"}, f"so{STRUCTURAL}</think>"),
+        ([27, 982, 29, 4036, 2], {(27, 982, 29): "</think>", (4036, 2): "</think>!"}, f"</think>{STRUCTURAL}</think>!"),
+        ([4036, 27, 982, 29], {(4036, 27, 982, 29): "</think></think>"}, f"{STRUCTURAL}</think></think>"),
+        ([1, 4036, 2], {(1,): "so"}, ""),  # a run is missing
+        ([4036, 2], {(4036, 2): "it"}, ""),  # its marker is hidden: what else is?
+        ([1], {(1,): "\ud800"}, "?"),
+    ],
+)
+def test_runs_that_were_spelled_are_tokens(ids: list[int], texts: dict[Run, str], text: str) -> None:
+    assert text_of(*told(ids, texts, THINK)) == text
+
+
+def test_another_token_that_spells_a_marker_is_text() -> None:
+    assert text_of(*spelled([7, 4036], {7: "</think>", 4036: "</think>"}.__getitem__, THINK)) == (
+        f"</think>{STRUCTURAL}</think>"
+    )
 
 
 def test_a_character_that_tokens_share_comes_with_the_last_of_them() -> None:
