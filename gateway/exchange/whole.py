@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from gateway.errors import IntegrityError
 from gateway.events import REASONING
@@ -18,6 +19,10 @@ from gateway.protocols.chat_stop import stopped_at
 from gateway.protocols.chat_tokens import ChatTokens
 from gateway.protocols.protocol import CallChange, Message, NotThisProtocol, Part, Said
 from gateway.streams.tokens import Run
+
+PUSHED_AT_ONCE: Final = 256 * 1024
+"""Characters. One search of a regular expression in nine million holds up every other exchange for a quarter second,
+also from a thread."""
 
 
 @dataclass(slots=True)
@@ -90,6 +95,11 @@ def _written(reading: ExchangeReading, message: Message, changes: _Changes) -> b
     return message.data
 
 
+def _slices(text: str) -> list[str]:
+    """A text as it is pushed; most are one slice, and an empty one is none."""
+    return [text[at : at + PUSHED_AT_ONCE] for at in range(0, len(text), PUSHED_AT_ONCE)]
+
+
 def _read(reading: ExchangeReading, message: Message, part: Part, pipeline: Pipeline, changes: _Changes) -> None:
     """What one choice says, and what of it changes."""
     ending = reading.ending(part)
@@ -98,10 +108,9 @@ def _read(reading: ExchangeReading, message: Message, part: Part, pipeline: Pipe
     reasoning, content = part.reasoning, part.content
     if message.odd:
         reasoning, content = pipeline.join(reasoning, content)
-    for delta in ((reasoning, ""), ("", content)):
-        if any(delta):
-            pushed = pipeline.push(*delta)
-            pieces += came(*delta) if pushed is None else pushed
+    for delta in (*((text, "") for text in _slices(reasoning)), *(("", text) for text in _slices(content))):
+        pushed = pipeline.push(*delta)
+        pieces += came(*delta) if pushed is None else pushed
     if part.refusal:
         pieces += pipeline.refusal()
     fragments = [replace(each, index=each.place) for each in reading.protocol.fragments(message, part)]

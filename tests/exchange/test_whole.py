@@ -10,6 +10,7 @@ import pytest
 
 from gateway.errors import IntegrityError
 from gateway.exchange import Overrides
+from gateway.exchange.whole import PUSHED_AT_ONCE
 from gateway.limits import Limits
 from gateway.policy import Mode, Profile, ReasoningField
 from tests.exchange.driver import BOTH, OFF, WANTED, dialect, message, opened, plain, route
@@ -334,3 +335,16 @@ def test_raw_answers_that_are_not_read_do_not_go_out_where_reasoning_is_hidden()
     rules = raw_text.split_route(limits=Limits(choices=1), reasoning_field=ReasoningField.NONE)
     with pytest.raises(IntegrityError, match="could not read"):
         raw_text.plain(wire, body, rules)
+
+
+@pytest.mark.parametrize("early", range(9))
+def test_a_marker_across_the_border_of_two_pushes_of_a_long_text_is_one(early: int) -> None:
+    thought, rest = "a" * (PUSHED_AT_ONCE - len("<think>") - early), "b" * PUSHED_AT_ONCE
+    answer = plain(message(content=f"<think>{thought}</think>{rest}"), request=WANTED)
+    told = fields(answer.body)
+    assert (told["reasoning"] == thought, told["content"] == rest) == (True, True)
+
+
+def test_a_long_text_that_needs_no_change_keeps_every_byte() -> None:
+    body = message(content="é😀" * PUSHED_AT_ONCE + "<b>")
+    assert plain(body).body == body
