@@ -127,3 +127,22 @@ async def test_text_whose_tokens_did_not_come_stays_as_the_engine_split_it() -> 
         got = await fetch(proxy.url, post(b'{"messages":[]}'))
         assert await proxy.counted("passthrough_fallbacks_total", reason="tokens_missing")
     assert said(got.body) == ("hm", "so")
+
+
+async def test_a_generate_answer_is_read_from_its_ids(tmp_path: Path) -> None:
+    ids = [4035, 43, 317, 392, 1094, 982, 464, 13, 4036, 4004, 926, 744, 301, 939, 17, 13, 4002]
+    told = {
+        "text": "<think>Let me think about it.</think>The answer is 42.",  # 4004, <|channel|>, is not shown
+        "output_ids": ids,
+        "meta_info": {"id": "g", "finish_reason": {"type": "stop", "matched": 4002}, "completion_tokens": len(ids)},
+    }
+    asked = b'{"text":"What?","sampling_params":{"stop":["END"]}}'
+    keys = {"tokenizer": str(unpacked(tmp_path)), "engine": "sglang"}
+    async with (
+        engine(saying(plain(json.dumps(told).encode()))) as upstream,
+        gateway("", profile="full", routes=[route(upstream, **keys)], policy={"raw_text": "split"}) as proxy,
+    ):
+        got = await fetch(proxy.url, post(asked, target="/generate"))
+        assert upstream.last.body == asked
+    value = json.loads(got.body)
+    assert (value["reasoning"], value["text"]) == SAID
