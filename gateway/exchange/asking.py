@@ -1,7 +1,7 @@
 """How an engine is asked for one answer, where that is more or other than the client wrote (`policy.request`).
 
 Only in profile full, only for chat, and each change is counted. What is asked for is owed back: the client gets neither
-the tokens nor the stop string that it did not ask for (contract rule 7).
+the tokens nor the stop string that it did not ask for (contract rule 7). `/generate` tells its ids unasked.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from gateway.exchange.route import RouteRules
 from gateway.policy import Policy, Profile
 from gateway.protocols.chat_tokens import IDS, LOGPROBS, TokensAsked
 from gateway.protocols.protocol import RequestFacts
+from gateway.protocols.raw_ids import IdsRead
 from gateway.rulebook.faults import STOP_DESYNC, KnownFault, faults_known, faults_of
 from gateway.streams.jsonscan import DROP, Changes, Drop, edit
 
@@ -112,6 +113,19 @@ def asked(body: bytes, asking: Asking, rules: RouteRules) -> tuple[bytes, Counte
         changes |= {"stream_options": {"continuous_usage_stats": b"true"}} if asking.usage else {}
         done["stop_removed"] += 1
     return (edit(body, changes) if changes else body), +done
+
+
+def ids_read(facts: RequestFacts, rules: RouteRules, policy: Policy, *, protocol: str) -> IdsRead | None:
+    """How raw text is read from the ids that come with it unasked (`/generate`); None: from the text."""
+    wanted = protocol == "generate" and policy.profile is Profile.FULL and rules.source == "tokens"
+    if not wanted or policy.tokens == "never" or not (rules.dialect and rules.spelling) or facts.shows_special is None:
+        return None
+    return IdsRead(
+        markers=rules.markers,
+        spelling=rules.spelling,
+        unshown=frozenset() if facts.shows_special else rules.special,
+        keeps_end=facts.keeps_stop,
+    )
 
 
 def _faults_met(facts: RequestFacts, rules: RouteRules, *, endpoint: str) -> tuple[KnownFault, ...]:

@@ -17,8 +17,12 @@ class RawStream(StreamInspection):
     """As `StreamInspection`."""
 
     def _read(self, message: Message) -> dict[int, list[Said]]:
-        pieces = super()._read(message)
+        theirs = [part.content for part in message.parts]
         for part in message.parts:
+            part.content = part.content if part.marked is None else part.marked
+        pieces = super()._read(message)
+        for part, content in zip(message.parts, theirs, strict=True):
+            part.content = content
             if type(part.index) is int:
                 part.fates = self._fates(part.index)
         return self._raw.placed(message, pieces)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gateway.errors import EngineFault
 from gateway.events import CONTENT, REASONING
-from gateway.exchange.asking import NOTHING, Asking
+from gateway.exchange.asking import NOTHING, Asking, ids_read
 from gateway.exchange.calls import CallRules, call_rules, quotes_of
 from gateway.exchange.prompts import Prompts
 from gateway.exchange.request import ENGINE_FIELD
@@ -22,11 +22,14 @@ from gateway.integrity.echoed import EchoedPipeline
 from gateway.integrity.lint import lint
 from gateway.integrity.pipeline import Pipeline
 from gateway.integrity.raw import RawPipeline
+from gateway.integrity.raw_tokens import RawTokenPipeline
 from gateway.integrity.stop_pipeline import InStepPipeline, ResyncPipeline, StoppingPipeline
 from gateway.integrity.tally import Tally
 from gateway.integrity.tokens import TokenPipeline
 from gateway.policy import Mode, Policy, Profile, ReasoningField, policy_for
+from gateway.protocols.generate import Generate
 from gateway.protocols.protocol import UNSAID, NotThisProtocol, Part, RequestFacts, Said, Tools, WireProtocol
+from gateway.protocols.raw_ids import IdsRead
 from gateway.protocols.raw_text import RawText
 
 _NAMES: Final[dict[ReasoningField, tuple[str, ...] | None]] = {
@@ -96,8 +99,7 @@ class ExchangeReading:
         self.splits = raw_text and not watches
         if watches:
             policy = replace(policy, profile=Profile.OBSERVE)
-        self.policy = policy
-        self.tally = Tally(policy)
+        self.policy, self.tally = policy, Tally(policy)
         self.tally.offered = facts.tools is not None and not raw_text
         self.names = None if watches else _NAMES[policy.reasoning_field]
         self.engine_names = (ENGINE_FIELD.get(rules.engine, "reasoning"),)
@@ -105,18 +107,30 @@ class ExchangeReading:
         self.observe = self._profile is Profile.OBSERVE and not hidden
         self.wants_usage = facts.wants_usage
         self.asking, self._rules, self._raw_text = asking, rules, raw_text
+        self._ids = self._ids_read(facts)
         self._stops, self._keeps_stop = facts.stops, facts.keeps_stop
         self._thinking = turn_says(facts, rules) or thinking_of(facts, rules)
         late = self._late(facts)
         made = partial(setting_of, facts, rules, policy, body=body, thinking=self._thinking, raw_text=raw_text)
-        self._setting = made(raw=rules.source == "text" or asking.tokens is not None, asking=asking, late=late)
-        self._split = partial(made, raw=False, asking=NOTHING, late=late)  # how the engine's own split is read
+        self._setting = made(raw=rules.source == "text" or bool(asking.tokens), atoms=self._atoms(), late=late)
+        self._split = partial(made, raw=False, atoms=frozenset(), late=late)  # how the engine's own split is read
         self.adds_no_thought = facts.adds_no_thought and not self.observe and not self._setting.raw
         self._prompts = self._prompts_of(facts)
         self.unsent = self._setting.unsent
         self.secret = self.hidden or (self.unsent and not self.observe)
         self.calls = self._calls(None if raw_text else facts.tools)
         self._lint(facts, late)
+
+    def _ids_read(self, facts: RequestFacts) -> IdsRead | None:
+        """How raw text is read from its token ids; None: it is not."""
+        found = ids_read(facts, self._rules, self.policy, protocol=self.protocol.name) if self.splits else None
+        self.protocol = Generate(found) if found else self.protocol
+        return found
+
+    def _atoms(self) -> frozenset[str]:
+        """The literals that are marked where they are tokens."""
+        read = self.asking.tokens or self._ids
+        return read.markers.texts if read else frozenset()
 
     def _prompts_of(self, facts: RequestFacts) -> Prompts | None:
         rules, asks = self._rules, self._raw_text and self._rules.starts_in == "auto"
@@ -137,8 +151,8 @@ class ExchangeReading:
             for rule in lint(facts.stops, self._setting.grammar, desync=late):
                 self.tally.add(Finding.REQUEST_LINT, "flagged", rule=rule, where="request")
 
-    def pipeline(self, index: object = 0) -> Pipeline:
-        """A pipeline for choice `index`."""
+    def pipeline(self, index: object = 0, *, by_ids: bool = False) -> Pipeline:
+        """A pipeline for choice `index`. `by_ids`: its raw text is told by its token ids."""
         prompts = self._prompts
         asking, stops = self.asking, self.asking.stops
         if asking.tokens:
@@ -152,6 +166,11 @@ class ExchangeReading:
         setting, echo = prompts.setting(index), prompts.echo(index)
         if not self._raw_text:
             return EchoedPipeline(setting, self.tally, echo=echo)
+        if self._ids and by_ids:
+            return RawTokenPipeline(setting, self.tally, stops=self._stops, keeps=self._keeps_stop)
+        if self._ids:
+            self.tally.uninspected["tokens_missing"] += 1
+            setting = replace(setting, grammar=self._split().grammar)
         return RawPipeline(setting, self.tally, echo=echo, watches=not self.splits)
 
     def split_pipeline(self) -> Pipeline:
@@ -202,7 +221,7 @@ class ExchangeReading:
         return {"request": f"known faults of the engine: {', '.join(faults)}"} if faults else {}
 
     def _source(self) -> str:
-        if self.asking.tokens:
+        if self.asking.tokens or self._ids:
             return "tokens"
         return "text" if self._setting.raw or self._raw_text else "fields"
 

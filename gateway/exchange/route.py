@@ -25,7 +25,7 @@ class RouteRules:
     `reasoning_end_string`: as given to the engine's `--reasoning-config`, or None. `openings`: beginnings of an answer
     that are counted. `faults`: what is known to go wrong in engines, of all of them. `markers`: what of the dialect the
     model's vocabulary has as one token, as far as it was learned. `spelling`: makes text of the ids of one output, None
-    where there is no tokenizer.
+    where there is no tokenizer. `special`: the ids of special tokens, which engines leave out of text.
     """
 
     name: str
@@ -45,6 +45,7 @@ class RouteRules:
     faults: tuple[KnownFault, ...] = ()
     markers: Markers = UNLEARNED
     spelling: Callable[[], Spell] | None = None
+    special: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.exchange.asking import Asking
 from gateway.exchange.route import RouteRules
 from gateway.exchange.tooling import takes_of, tooling_of
 from gateway.exchange.turns import INSIDE, Thinking
@@ -81,15 +80,15 @@ def setting_of(
     thinking: Thinking,
     raw_text: bool,
     raw: bool,
-    asking: Asking,
+    atoms: frozenset[str],
     late: str | None,
 ) -> Setting:
     """`raw_text`: engines never split the text, which is read as a field that may leak where it is left as it is.
-    `raw`: the content is what the model wrote. `late`: as `ExchangeReading._desync` has it."""
+    `raw`: the content is what the model wrote. `atoms`: literals that are marked where they are tokens. `late`: as
+    `late_parser` has it."""
     hidden = policy.reasoning_field is ReasoningField.NONE
     dialect, off = rules.dialect, thinking[0] == "off"
     raw = hidden or policy.raw_text == "split" if raw_text else raw
-    atoms = asking.tokens.markers.texts if asking.tokens else frozenset()
     if facts.unsplit and not hidden:
         dialect = None
     takes, tooling = Takes(), None  # no call can be written into raw text

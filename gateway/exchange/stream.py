@@ -301,7 +301,7 @@ class StreamInspection:
                 return known
             if len(self._pipelines) < self._reading.limits.choices:
                 self._open.add(index)
-                self._pipelines[index] = pipeline = self._reading.pipeline(index)
+                self._pipelines[index] = pipeline = self._reading.pipeline(index, by_ids=part.marked is not None)
                 return pipeline
         self._tally.uninspected["choice_index"] += 1
         return None

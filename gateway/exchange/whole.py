@@ -70,7 +70,8 @@ def _inspect(reading: ExchangeReading, message: Message, *, missing: Collection[
     reading.tally.events += 1
     changes = _Changes()
     for part in message.parts[: reading.limits.choices]:
-        pipeline = reading.split_pipeline() if part.index in missing else reading.pipeline(part.index)
+        by_ids = part.marked is not None
+        pipeline = reading.split_pipeline() if part.index in missing else reading.pipeline(part.index, by_ids=by_ids)
         _read(reading, message, part, pipeline, changes)
     if len(message.parts) > reading.limits.choices:
         reading.tally.uninspected["choice_index"] += 1
@@ -105,7 +106,7 @@ def _read(reading: ExchangeReading, message: Message, part: Part, pipeline: Pipe
     ending = reading.ending(part)
     calls = ChoiceCalls(reading.calls, pipeline, part.index, stream=False)
     pieces: list[Piece | Said] = []
-    reasoning, content = part.reasoning, part.content
+    reasoning, content = part.reasoning, part.content if part.marked is None else part.marked
     if message.odd:
         reasoning, content = pipeline.join(reasoning, content)
     for delta in (*((text, "") for text in _slices(reasoning)), *(("", text) for text in _slices(content))):

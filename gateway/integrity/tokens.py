@@ -15,18 +15,16 @@ from gateway.integrity.tally import Tally
 from gateway.streams.tokens import plain, plain_json
 
 
-class TokenPipeline(Pipeline):
-    """The same calls as `Pipeline`, for one choice, whose content is `gateway.streams.tokens` text.
+class FromTokens(Pipeline):
+    """What a pipeline adds to the one behind it where its content is `gateway.streams.tokens` text.
 
-    `stops`: the request's stop strings, which the engine looks for. `keeps`: the client asked for the one that fires.
+    `_tail`: what of the content may be the stop string that ends it. `_keeps`: that stays.
     """
 
-    __slots__ = ("_keeps", "_tail")
+    __slots__ = ()
 
-    def __init__(self, setting: Setting, tally: Tally, *, stops: tuple[str, ...], keeps: bool) -> None:
-        super().__init__(setting, tally)
-        self._tail = StopTail(stops) if stops else None
-        self._keeps = keeps
+    _tail: StopTail | None
+    _keeps: bool
 
     @property
     def holding(self) -> str | None:
@@ -42,12 +40,14 @@ class TokenPipeline(Pipeline):
     def finish(self, *, stopped: bool, length: bool, promotable: bool, stop_string: bool, looped: bool) -> list[Piece]:
         """As `Pipeline.finish`."""
         pieces: list[Piece] = []
+        cut = ""
         if self._tail:
-            said, _ = self._tail.end(fired=stop_string, keep=self._keeps)
+            said, cut = self._tail.end(fired=stop_string, keep=self._keeps)
             pieces += self._pushed(said)
         pieces += super().finish(
             stopped=stopped, length=length, promotable=promotable, stop_string=stop_string, looped=looped
         )
+        self._cut_off(plain(cut))
         return _plain(pieces)
 
     def release(self, *, read: bool) -> list[Piece]:
@@ -57,12 +57,29 @@ class TokenPipeline(Pipeline):
         pieces += super().release(read=read)
         return _plain(pieces if read else pieces + _came(held))
 
+    def _cut_off(self, text: str) -> None:
+        """A stop string was cut off the end, and what came behind it."""
+
     def _pushed(self, text: str) -> list[Piece]:
         pieces = super().push("", text) if text else []
         return _came(text) if pieces is None else pieces
 
     def _take(self, segments: list[Segment], origin: str, out: list[Piece], *, cut: bool = False) -> None:
         super()._take([(channel, _unmarked(item)) for channel, item in segments], origin, out, cut=cut)
+
+
+class TokenPipeline(FromTokens):
+    """The same calls as `Pipeline`, for one choice.
+
+    `stops`: the request's stop strings, which the engine looks for. `keeps`: the client asked for the one that fires.
+    """
+
+    __slots__ = ("_keeps", "_tail")
+
+    def __init__(self, setting: Setting, tally: Tally, *, stops: tuple[str, ...], keeps: bool) -> None:
+        super().__init__(setting, tally)
+        self._tail = StopTail(stops) if stops else None
+        self._keeps = keeps
 
 
 def _unmarked(item: str | Decision | ToolText) -> str | Decision | ToolText:

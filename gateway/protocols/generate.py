@@ -19,6 +19,7 @@ from gateway.events import REASONING
 from gateway.protocols.beside import Beside, Column, Columns, Token, cut
 from gateway.protocols.frames import error_kind, parsed
 from gateway.protocols.protocol import NOTHING, Fate, Message, NotThisProtocol, Part, RequestFacts, Said
+from gateway.protocols.raw_ids import IdsRead, IdText, are_ids, is_cumulative, opened
 from gateway.protocols.raw_request import generate_facts
 from gateway.protocols.raw_text import (
     Members,
@@ -31,6 +32,7 @@ from gateway.protocols.raw_text import (
     spliced,
     stop_reason,
     thought,
+    told,
 )
 from gateway.streams import sse
 from gateway.streams.jsonscan import encode_string, items, member
@@ -79,7 +81,7 @@ class _Answer:
     """One answer. `event`, `fields`: its last event. `text`, `reasoning`, `ids`: what the engine said so far.
     `lengths`: of its arrays; `arrays`: as far as they were read, without the bracket at their end, and how many items
     that is. `new`: the tokens of the last event, `latest`: those that went out with it, None: nothing has been placed.
-    `out`, `thought`, `kept`: all that has gone out.
+    `out`, `thought`, `kept`: all that has gone out. `spelled`: makes text of its ids, None: they are not read.
     """
 
     event: bytes = b'{"text":"","output_ids":[]}'
@@ -95,6 +97,7 @@ class _Answer:
     thought: str = ""
     kept: _Arrays = field(default_factory=lambda: _Arrays())
     latest: list[Token] | None = None
+    spelled: IdText | None = None
 
 
 class Generate(RawText):
@@ -102,7 +105,8 @@ class Generate(RawText):
 
     name = "generate"
 
-    def __init__(self) -> None:
+    def __init__(self, ids: IdsRead | None = None) -> None:
+        self._read = ids
         self._answers: dict[int, _Answer] = {}  # by index
         self._cumulative: bool | None = None  # None: nothing tells yet, and both come to the same
         self._lost = False  # the engine took back text that it had sent
@@ -111,6 +115,10 @@ class Generate(RawText):
     def facts(self, request: dict[str, Any]) -> RequestFacts:
         """What a request says."""
         return generate_facts(request)
+
+    def stream(self, *, rewrites: bool) -> Generate:
+        """As `RawText.stream`."""
+        return Generate(self._read)
 
     def path(self, message: Message, part: Part) -> Path:
         """Where the members of a part are in its frame: a list of prompts has a list of answers."""
@@ -133,19 +141,28 @@ class Generate(RawText):
         value, odd = parsed(body)
         several = isinstance(value, list)
         parts = [_part(place, each) for place, each in enumerate(value if several else [value])]
+        for part in parts:
+            if spelled := opened(self._read, part.fields.get("output_ids")):
+                part.marked = spelled.feed(_ids(part.fields), matched=part.stop_reason)
         return Message(body, {} if several else value, parts, False, odd)
 
     def _advance(self, answer: _Answer, part: Part, data: bytes) -> None:
         """The part's text becomes what is new in it."""
         if self._cumulative is None:
-            self._cumulative = _is_cumulative(answer, part)
-        text, reasoning = part.content, part.reasoning
+            before, count = (answer.text, answer.ids), _meta(part.fields).get("completion_tokens")
+            self._cumulative = is_cumulative((part.content, _ids(part.fields)), before=before, count=count)
+        text, reasoning, ids = part.content, part.reasoning, part.fields.get("output_ids")
+        answer.spelled = answer.spelled if answer.fields else opened(self._read, ids)
+        self._lost = self._lost or (answer.spelled is not None and not are_ids(ids))
         if self._cumulative:
-            taken_back = not text.startswith(answer.text) or not reasoning.startswith(answer.reasoning)
-            self._lost = self._lost or taken_back or len(_ids(part.fields)) < len(answer.ids)
+            shrunk = not (answer.spelled or text.startswith(answer.text)) or len(_ids(part.fields)) < len(answer.ids)
+            self._lost = self._lost or shrunk or not reasoning.startswith(answer.reasoning)
             part.content, part.reasoning = text[len(answer.text) :], reasoning[len(answer.reasoning) :]
         if self._lost:
             raise NotThisProtocol("text taken back")
+        if answer.spelled:
+            new = _ids(part.fields)[len(answer.ids) if self._cumulative else 0 :]
+            part.marked = answer.spelled.feed(new, matched=part.stop_reason)
         answer.new = _tokens(answer, part, data, (), more=bool(self._cumulative))
         answer.event, answer.fields = data, part.fields
         answer.text, answer.reasoning, answer.ids = text, reasoning, _ids(part.fields)
@@ -162,7 +179,8 @@ class Generate(RawText):
             answer.beside.blind = answer.beside.blind or message.odd
             answer.latest = answer.beside.decide(answer.new, part.fates, final=bool(part.finish))
             answer.kept.add(answer.latest)
-            if self._same(answer, came_so=said == came(part)) and not part.names:
+            came_so = said == came(part) and told(part) == part.content
+            if self._same(answer, came_so=came_so) and not part.names:
                 pieces.pop(part.place, None)
             else:
                 pieces[part.place] = said
@@ -178,7 +196,7 @@ class Generate(RawText):
         """True where what has to go out is the engine's own event."""
         if self._cumulative is False:
             return came_so and answer.latest == answer.new
-        whole = (len(answer.out), len(answer.thought)) == (len(answer.text), len(answer.reasoning))
+        whole = (answer.out, answer.thought) == (answer.text, answer.reasoning)
         return whole and not answer.beside.lost and not answer.beside.waiting
 
     # ------------------------------------------------------------------ the same frame, changed
@@ -311,20 +329,6 @@ def _ids(value: Mapping[str, Any]) -> list[Any]:
     return ids if isinstance(ids, list) else []
 
 
-def _is_cumulative(answer: _Answer, part: Part) -> bool | None:
-    """Whether an event is all of the answer; None where that would be the same as the next piece of it.
-
-    The tokens tell: they begin with the earlier ones, and are as many as the engine counts. Text tells where there are
-    no tokens.
-    """
-    if not answer.ids and not answer.text:
-        return None
-    ids, count = _ids(part.fields), _meta(part.fields).get("completion_tokens")
-    if ids[: len(answer.ids)] != answer.ids or not part.content.startswith(answer.text):
-        return False
-    return len(ids) == count or len(ids) + len(answer.ids) != count
-
-
 # ---------------------------------------------------------------------- arrays
 
 
@@ -335,7 +339,7 @@ def _tokens(answer: _Answer, part: Part, data: bytes, path: Path, *, more: bool)
     if isinstance(part.fields.get("output_ids"), list):
         lengths[_IDS] = len(_ids(part.fields))
     if not lengths:
-        return cut(part.content, None)
+        return cut(told(part), None)
     known = answer.lengths if more else {}
     answer.lengths = lengths
 
@@ -347,7 +351,7 @@ def _tokens(answer: _Answer, part: Part, data: bytes, path: Path, *, more: bool)
     rows = _named(meta).get(_LOGPROBS, [])[known.get((_META, _LOGPROBS), 0) :]
     spelled = [row[2] if isinstance(row, list) and len(row) > 2 else None for row in rows]
     counts = {column: length - known.get(column, 0) for column, length in lengths.items()}
-    return cut(part.content, Columns(counts, read), spelled=spelled)
+    return cut(told(part), Columns(counts, read), spelled=spelled)
 
 
 def _further(

@@ -53,7 +53,8 @@ class Part:
     `place`: its position in the frame. `index`: the choice it belongs to, as sent. `names`: the reasoning fields that
     carry text, by name. `no_calls`: an empty list of tool calls was sent. `stop_reason`: as sent, any JSON value, or
     `UNSAID`. `refusal`: it answers with something that is no text: a refusal, or sound. `fields`: the parsed members
-    the text stands in, `choice` those of the whole choice. `fates`: of raw text, what became of the next characters of
+    the text stands in, `choice` those of the whole choice. `marked`: the text as its token ids say it, where they are
+    read (`gateway.streams.tokens`). `fates`: of raw text, what became of the next characters of
     the choice, in order: how many, and whether they are text of the answer; None: nothing is known.
     """
 
@@ -70,6 +71,7 @@ class Part:
     fields: dict[str, Any]
     choice: dict[str, Any]
     fates: Sequence[Fate] | None = None
+    marked: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +181,8 @@ class RequestFacts:
     prompt; of a chat, that is the text of the last message. `last_turn`: None where the answer begins a turn, or where
     that is not clear. `adds_no_thought`: thinking is turned off where a thought is a block of its own: the answer gets
     none in which the engine shows none. `asks_tokens`: what the client asks for of the answer's tokens, `ids` and
-    `logprobs`; `names_tokens`: as their numbers, not their text.
+    `logprobs`; `names_tokens`: as their numbers, not their text. `shows_special`: special tokens stand in the text;
+    None: that, and how an answer ends, is not told of all alike.
     """
 
     model: str | None
@@ -202,6 +205,7 @@ class RequestFacts:
     adds_no_thought: bool = False
     asks_tokens: frozenset[str] = frozenset()
     names_tokens: bool = False
+    shows_special: bool | None = None
     wants_each_usage: bool = False
 
 

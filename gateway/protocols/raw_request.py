@@ -23,7 +23,8 @@ def generate_facts(request: dict[str, Any]) -> RequestFacts:
     """The facts of a `/generate` request. A list of `sampling_params`, one for each prompt, says nothing."""
     sampling = request.get("sampling_params")
     said = {**request, **sampling} if isinstance(sampling, dict) else request
-    return _facts(said, prompt=request.get("text"), echo=False)
+    shows = None if isinstance(sampling, list) else said.get("skip_special_tokens") is False
+    return replace(_facts(said, prompt=request.get("text"), echo=False), shows_special=shows)
 
 
 def _facts(request: Mapping[str, Any], *, prompt: object, echo: bool) -> RequestFacts:

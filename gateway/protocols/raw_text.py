@@ -27,6 +27,7 @@ from gateway.protocols.protocol import (
     Unframed,
 )
 from gateway.streams.jsonscan import DROP, Changes, Drop, edit, encode_string
+from gateway.streams.tokens import plain
 
 NAMES: Final = ("reasoning", "reasoning_content")
 Path = tuple[str | int, ...]
@@ -129,10 +130,15 @@ def stop_reason(fields: Mapping[str, Any], *names: str) -> Any:
 
 def came(part: Part) -> list[Said]:
     """What a part says, unchanged."""
-    return [piece for piece in ((REASONING, part.reasoning), (CONTENT, part.content)) if piece[1]]
+    return [piece for piece in ((REASONING, part.reasoning), (CONTENT, told(part))) if piece[1]]
 
 
 # ---------------------------------------------------------------------- out
+
+
+def told(part: Part) -> str:
+    """The text of a part, as its token ids say it where they are read."""
+    return part.content if part.marked is None else plain(part.marked)
 
 
 def joined(said: Iterable[Said], *, thoughts: bool) -> str:

@@ -197,7 +197,9 @@ def make_routes(
 def with_markers(route: Route, ids: Mapping[str, int] = NO_IDS) -> Route:
     """The route with what of its dialect is one token: as its vocabulary says, else `ids`, the engine's own words."""
     if route.vocabulary and route.atoms:
-        rules = replace(route.rules, markers=route.vocabulary.markers(route.atoms), spelling=route.vocabulary.spelling)
+        vocabulary = route.vocabulary
+        markers = vocabulary.markers(route.atoms)
+        rules = replace(route.rules, markers=markers, spelling=vocabulary.spelling, special=vocabulary.special)
     else:
         known = {ids[atom]: atom for atom in route.atoms if atom in ids}
         rules = replace(route.rules, markers=Markers(texts=frozenset(known.values()), ids=known))

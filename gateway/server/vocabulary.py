@@ -17,7 +17,7 @@ MISSING = "\ufffd"
 
 
 class Vocabulary:
-    """One `tokenizer.json`. Raises ConfigError where it cannot be read."""
+    """One `tokenizer.json`. Raises ConfigError where it cannot be read. `special`: the ids of special tokens."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -29,6 +29,8 @@ class Vocabulary:
         except Exception as error:  # the library raises nothing narrower
             raise ConfigError(f"{path.name} is no tokenizer.json of the `tokenizers` library") from error
         self._size = self._tokenizer.get_vocab_size(with_added_tokens=True)
+        added = self._tokenizer.get_added_tokens_decoder()
+        self.special: frozenset[int] = frozenset(ident for ident, token in added.items() if token.special)
 
     def markers(self, atoms: Iterable[str]) -> Markers:
         """Which of `atoms` are one token."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.exchange import RouteRules
-from gateway.exchange.asking import NOTHING, asked, asking_of
+from gateway.exchange.asking import NOTHING, asked, asking_of, ids_read
 from gateway.policy import Profile, policy_for
 from gateway.protocols import protocol_for
 from gateway.rulebook.load import load_rulebook
@@ -197,3 +197,41 @@ def test_auto_asks_for_what_helps_against_a_fault_that_the_request_meets(
     assert asking_of(chat().facts(request_), made, made.policy, protocol="chat").why == why
     left = replace(made, policy=policy_for(Profile.FULL, stop="engine", tokens="never"))
     assert asking_of(chat().facts(request_), left, left.policy, protocol="chat") == NOTHING
+
+
+# ---------------------------------------------------------------------- the ids of /generate
+
+
+@pytest.mark.parametrize(
+    ("changes", "request_", "read"),
+    [
+        ({}, {}, True),
+        ({"profile": Profile.REPAIR}, {}, False),
+        ({"source": "text"}, {}, False),
+        ({"tokens": "never"}, {}, False),
+        ({"spelled": False}, {}, False),
+        ({}, {"sampling_params": [{}]}, False),  # each answer has its own
+    ],
+)
+def test_ids_that_come_unasked_are_read_where_the_route_reads_tokens(
+    changes: dict[str, Any], request_: dict[str, Any], read: bool
+) -> None:
+    protocol = protocol_for("/generate")
+    assert protocol
+    made = rules("sglang", **{"source": "tokens", "spelled": True, **changes})
+    facts = protocol.facts(request_)
+    assert (ids_read(facts, made, made.policy, protocol="generate") is not None) is read
+    assert ids_read(facts, made, made.policy, protocol="completions") is None
+    assert ids_read(facts, replace(made, dialect=None), made.policy, protocol="generate") is None
+
+
+@pytest.mark.parametrize(
+    ("sampling", "unshown", "keeps_end"),
+    [({}, {7}, False), ({"skip_special_tokens": False}, set(), False), ({"no_stop_trim": True}, {7}, True)],
+)
+def test_what_of_the_ids_is_text_the_request_says(sampling: Any, unshown: set[int], keeps_end: bool) -> None:
+    protocol = protocol_for("/generate")
+    assert protocol
+    made = replace(rules("sglang", source="tokens", spelled=True), special=frozenset({7}))
+    found = ids_read(protocol.facts({"sampling_params": sampling}), made, made.policy, protocol="generate")
+    assert found and (found.unshown, found.keeps_end) == (unshown, keeps_end)

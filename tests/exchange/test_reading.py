@@ -18,6 +18,7 @@ from gateway.protocols import protocol_for
 from gateway.protocols.protocol import UNSAID, NotThisProtocol, NumberedCall, Part, Said
 from gateway.rulebook.load import load_rulebook
 from gateway.streams.grammar import Takes
+from gateway.streams.tokens import STRUCTURAL, Markers
 from tests.exchange.driver import chat, dialect, route
 
 NONE, BOTH = ReasoningField.NONE, ReasoningField.BOTH
@@ -504,6 +505,21 @@ def test_no_call_is_read_in_raw_text() -> None:
     reading = raw_reading(rules=route("qwen", raw_text="split"), tools=tools, tool_choice="none")
     assert (reading._setting.takes, reading._setting.tooling) == (Takes(), None)
     assert (reading.tally.offered, reading.calls.refuses) == (False, False)
+
+
+def test_a_choice_of_generate_is_read_from_its_ids_or_else_from_its_text() -> None:
+    markers = Markers(texts=frozenset({"<think>"}), ids={1: "<think>"})
+    rules = replace(
+        route(source="tokens", raw_text="split"), markers=markers, spelling=lambda: str, special=frozenset({1})
+    )
+    reading = raw_reading("/generate", rules, sampling_params={"stop": "END"})
+    assert (reading.report()["source"], reading.tally.uninspected) == ("tokens", {})
+    assert reading.pipeline(0, by_ids=True).push("", f"<think>{STRUCTURAL}<think>aEN") == [
+        (CONTENT, "<think>"),
+        (REASONING, "a"),
+    ]
+    assert reading.pipeline(1).push("", "<think>aEN") == [(REASONING, "aEN")]
+    assert reading.tally.uninspected == {"tokens_missing": 1}
 
 
 def test_the_start_of_raw_text_is_the_prompts_unless_the_route_says_it() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from gateway.exchange import RouteRules
-from gateway.exchange.asking import NOTHING
 from gateway.exchange.settings import late_parser, may_lag, setting_of, thinking_of
 from gateway.findings import Finding
 from gateway.integrity.setting import Setting, StopWindow
@@ -34,7 +33,15 @@ def setting(
     facts = chat().facts(request)
     thinking = thinking_of(facts, made)
     return setting_of(
-        facts, made, made.policy, body=b"{}", thinking=thinking, raw_text=raw_text, raw=raw, asking=NOTHING, late=late
+        facts,
+        made,
+        made.policy,
+        body=b"{}",
+        thinking=thinking,
+        raw_text=raw_text,
+        raw=raw,
+        atoms=frozenset(),
+        late=late,
     )
 
 

@@ -12,6 +12,8 @@ from gateway.errors import ClientFault, EngineTimeout
 from gateway.events import CONTENT, REASONING
 from gateway.protocols.generate import Generate
 from gateway.protocols.protocol import UNSAID, Fate, Message, NotThisProtocol, Said
+from gateway.protocols.raw_ids import IdsRead
+from gateway.streams.tokens import STRUCTURAL, Markers
 
 BOTH = ("reasoning", "reasoning_content")
 TAIL = b',"prompt_tokens":3,"weight_version":"1.10","e2e_latency":1E-5'
@@ -408,3 +410,60 @@ def test_errors_have_the_shape_of_the_engines() -> None:
     assert json.loads(Generate().error_body(ClientFault("bad")))["error"]["type"] == "BadRequestError"
     frame = Generate().error_event(EngineTimeout("slow"))
     assert frame.startswith(b'data: {"error":{"message":"slow",') and frame.endswith(b',"retryable":false}}\n\n')
+
+
+# ---------------------------------------------------------------------- read from its ids
+
+IDS = IdsRead(
+    markers=Markers(texts=frozenset({"<t>"}), ids={9: "<t>"}),
+    spelling=lambda: {1: "a", 2: "b", 9: "<t>"}.__getitem__,
+    unshown=frozenset({9}),
+    keeps_end=False,
+)
+
+
+@pytest.mark.parametrize("pieces", [False, True])
+def test_the_marked_text_is_what_is_new_in_the_ids(pieces: bool) -> None:
+    protocol = Generate(IDS).stream(rewrites=False)
+    sent = [event(b'""', [9]), event(b'"a"', [1] if pieces else [9, 1], count=2)]
+    sent.append(event(b'""' if pieces else b'"a"', [2] if pieces else [9, 1, 2], count=3, finish=STOP))
+    found = [protocol.decode_event(data).parts[0] for data in sent]
+    assert [part.marked for part in found] == [f"{STRUCTURAL}<t>", "a", ""]  # the last one is the stop token
+    assert [part.content for part in found] == ["", "a", ""]
+
+
+def test_text_that_is_taken_back_matters_only_where_it_is_read() -> None:
+    events = [event(b'"ab"', [1, 2]), event(b'"a"', [1, 2, 1])]
+    assert [Generate(IDS).decode_event(data).parts[0].marked for data in events] == ["ab", "aba"]
+    protocol = Generate(IDS)
+    assert [protocol.decode_event(data).parts[0].marked for data in events] == ["ab", "a"]
+    protocol = Generate()
+    protocol.decode_event(events[0])
+    with pytest.raises(NotThisProtocol, match="text taken back"):
+        protocol.decode_event(events[1])
+
+
+def test_an_answer_that_has_no_ids_is_its_text_and_one_that_loses_them_is_none() -> None:
+    bare = event(b'"a"', [1]).replace(b"output_ids", b"ids")
+    assert Generate(IDS).decode_event(bare).parts[0].marked is None
+    protocol = Generate(IDS)
+    protocol.decode_event(event(b'"a"', [1]))
+    with pytest.raises(NotThisProtocol, match="text taken back"):
+        protocol.decode_event(bare)
+
+
+def test_a_body_has_the_text_of_its_ids_and_its_own() -> None:
+    bare = event(b'"a"', [1]).replace(b"output_ids", b"ids")
+    protocol = Generate(IDS)
+    message = protocol.decode_body(b"[%b,%b]" % (event(b'"a"', [9, 1, 2], finish=STOP), bare))
+    assert [(part.content, part.marked) for part in message.parts] == [("a", f"{STRUCTURAL}<t>a"), ("a", None)]
+    message.parts[0].fates = [(3, False), (1, True)]
+    body = json.loads(protocol.rewrite_body(message, {0: [(REASONING, "x"), (CONTENT, "a")]}, BOTH))
+    assert (body[0]["text"], body[0]["reasoning"], body[0]["output_ids"]) == ("a", "x", [])
+
+
+def test_an_event_whose_ids_say_more_than_its_text_is_written_again() -> None:
+    stream = Stream()
+    stream.protocol = Generate(IDS).stream(rewrites=False)
+    out = stream.send(event(b'""', [1]), [(1, True)], changed=False)
+    assert json.loads(out)["text"] == "a"

@@ -47,6 +47,20 @@ def test_the_sampling_parameters_of_generate_stand_in_a_block() -> None:
     assert generate_facts({"sampling_params": [sampling]}).stops == ()  # one block for each prompt
 
 
+@pytest.mark.parametrize(
+    ("sampling", "shows"),
+    [
+        (None, False),
+        ({}, False),
+        ({"skip_special_tokens": False}, True),
+        ({"skip_special_tokens": True}, False),
+        ([{}], None),
+    ],
+)
+def test_special_tokens_are_in_the_text_where_the_request_says_so(sampling: Any, shows: bool | None) -> None:
+    assert generate_facts({"text": "a", "sampling_params": sampling}).shows_special is shows
+
+
 def test_a_completion_has_them_beside_its_prompt() -> None:
     facts = completions_facts({"model": "m", "stop": "END", "stream_options": {"include_usage": True}})
     assert (facts.model, facts.stream, facts.stops, facts.wants_usage) == ("m", False, ("END",), True)

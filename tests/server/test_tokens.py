@@ -180,3 +180,22 @@ async def test_the_engine_is_asked_to_spell_the_ids_of_a_whole_answer(detokenize
         told = [ident for question in asked for ident in question["tokens"]]
         assert {question["model"] for question in asked} == {request["model"]}
         assert body["choices"][0]["token_ids"][-len(told) :] == told  # each once, and none that is a marker alone
+
+
+async def test_a_generate_answer_is_read_from_its_ids(tmp_path: Path) -> None:
+    ids = [4035, 43, 317, 392, 1094, 982, 464, 13, 4036, 4004, 926, 744, 301, 939, 17, 13, 4002]
+    told = {
+        "text": "<think>Let me think about it.</think>The answer is 42.",  # 4004, <|channel|>, is not shown
+        "output_ids": ids,
+        "meta_info": {"id": "g", "finish_reason": {"type": "stop", "matched": 4002}, "completion_tokens": len(ids)},
+    }
+    asked = b'{"text":"What?","sampling_params":{"stop":["END"]}}'
+    keys = {"tokenizer": str(unpacked(tmp_path)), "engine": "sglang"}
+    async with (
+        engine(saying(plain(json.dumps(told).encode()))) as upstream,
+        gateway("", profile="full", routes=[route(upstream, **keys)], policy={"raw_text": "split"}) as proxy,
+    ):
+        got = await fetch(proxy.url, post(asked, target="/generate"))
+        assert upstream.last.body == asked
+    value = json.loads(got.body)
+    assert (value["reasoning"], value["text"]) == SAID

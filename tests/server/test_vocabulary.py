@@ -39,6 +39,11 @@ def test_the_markers_of_a_dialect_that_are_one_token_are_known_by_id_and_text() 
     assert "<｜User｜>" not in found.texts  # this model's vocabulary has no such token
 
 
+def test_special_tokens_are_those_that_the_file_calls_so() -> None:
+    assert 4002 in tiny().special  # <|im_end|>
+    assert not {4035, 4036, 13} & tiny().special  # the think tags are added, and no special tokens
+
+
 @pytest.mark.parametrize("text", ["", "{}", '{"model": {}}'])
 def test_a_file_that_is_no_tokenizer_is_refused_by_name(tmp_path: Path, text: str) -> None:
     file = tmp_path / "tokenizer.json"

@@ -6,6 +6,7 @@ import gzip
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from gateway.server.vocabulary import Vocabulary
 
@@ -24,3 +25,11 @@ def tiny() -> Vocabulary:
     """The vocabulary in it."""
     with tempfile.TemporaryDirectory() as folder:
         return Vocabulary(unpacked(Path(folder)))
+
+
+@cache
+def tokenizer() -> Any:
+    """The tokenizer itself, for text as an engine makes it."""
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_str(gzip.decompress(PACKED.read_bytes()).decode())
