@@ -17,7 +17,7 @@ from tests.support.upstream import engine, plain, saying
 
 def server(**config: object) -> GatewayServer:
     return GatewayServer(
-        config_from_mapping({**QUICK, "routes": [{"upstream": "http://a:1"}], **config}, source="test")
+        config_from_mapping({**QUICK, "routes": [{"upstream": "http://127.0.0.1:1"}], **config}, source="test")
     )
 
 
