@@ -83,8 +83,8 @@ async def test_metrics_come_in_the_format_that_is_accepted(accept: str, kind: st
 
 async def test_rules_say_what_each_route_reads_and_why() -> None:
     routes = [
-        {"match": {"models": ["a"]}, "upstream": "http://a:1", "dialect": "think"},
-        {"match": {"models": ["b"]}, "upstream": "http://b:1", "dialect": "none"},
+        {"match": {"models": ["a"]}, "upstream": "http://127.0.0.1:1", "dialect": "think"},
+        {"match": {"models": ["b"]}, "upstream": "http://127.0.0.2:1", "dialect": "none"},
     ]
     async with gateway("", routes=routes, profile="observe") as front:
         shown = json.loads((await fetch(front.admin, get("/rules"))).body)
@@ -119,11 +119,11 @@ async def test_rules_name_the_known_faults_of_each_route_s_engine_as_it_runs() -
             {"match": {"models": ["b"]}, "upstream": upstream.url, "dialect": {"tools": "qwen3_xml"}},
             {
                 "match": {"models": ["c"]},
-                "upstream": "http://c:1",
+                "upstream": "http://127.0.0.3:1",
                 "engine": "sglang",
                 "dialect": {"reasoning": "kimi_k3"},
             },
-            {"upstream": "http://d:1", "engine": "other", "dialect": "think"},
+            {"upstream": "http://127.0.0.4:1", "engine": "other", "dialect": "think"},
         ]
         async with gateway("", routes=routes) as front:
             shown = json.loads((await fetch(front.admin, get("/rules"))).body)["routes"]

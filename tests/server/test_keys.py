@@ -79,7 +79,7 @@ async def test_a_key_chooses_its_route_and_reaches_the_engine_but_no_log(
     ],
 )
 def test_a_wrong_key_block_is_told_without_the_key(auth: dict[str, Any], keys: list[str], key: str, text: str) -> None:
-    routes = [{"upstream": "http://a:1", **({"match": {"keys": keys}} if keys else {})}]
+    routes = [{"upstream": "http://127.0.0.1:1", **({"match": {"keys": keys}} if keys else {})}]
     with pytest.raises(ConfigError) as error:
         config_from_mapping({"routes": routes, "auth": auth}, source="f")
     assert f"f: {key}" in str(error.value)

@@ -35,7 +35,7 @@ from gateway.server.inspected import Held
 from gateway.server.metrics import Metrics
 from tests.exchange import driver
 
-UPSTREAM = "http://a:1"
+UPSTREAM = "http://127.0.0.1:1"
 SPEC = {
     "integrity_responses": {"model", "protocol", "stream"},
     "integrity_leaky_responses": {"model", "protocol", "rule"},

@@ -20,7 +20,7 @@ PARSERS = {"reasoning": "qwen3", "tools": "hermes"}
 
 
 def route(*, profile: str = "repair", **keys: Any) -> Route:
-    data = {"profile": profile, "routes": [{"upstream": "http://a:1", "dialect": PARSERS, **keys}]}
+    data = {"profile": profile, "routes": [{"upstream": "http://127.0.0.1:1", "dialect": PARSERS, **keys}]}
     return config_from_mapping(data, source="test").routes[0]
 
 
