@@ -55,16 +55,13 @@ def _feeding(feed: Callable[[str], object], tokens: list[str]) -> Callable[[], N
 
 def _opened(*, thought: bool) -> Callable[[str], object]:
     """The reader of the hot path, past its first word, which is read with more care than the rest."""
-    grammar, caps = compile_dialect(load_rulebook().dialects[DIALECT]), Limits()
+    grammar = compile_dialect(load_rulebook().dialects[DIALECT])
     reader = RegionReader(
         grammar,
         starts_open=thought,
         split=False,
         takes=Takes(),
-        header_cap=caps.header,
-        run_cap=caps.marker_run,
-        replay_cap=caps.channel_text,
-        region_cap=caps.tool_region,
+        limits=Limits(),
     )
     reader.feed("So. ")
     return reader.feed

@@ -88,10 +88,7 @@ class Reader:
             starts_open=start == "reasoning",
             split=False,
             takes=_TAKES if found.reads_calls else Takes(),
-            header_cap=_LIMITS.header,
-            run_cap=_LIMITS.marker_run,
-            replay_cap=_LIMITS.channel_text,
-            region_cap=_LIMITS.tool_region,
+            limits=_LIMITS,
         )
 
     def feed(self, text: str) -> list[Segment]:

@@ -15,7 +15,7 @@ from gateway.policy import Policy, Profile
 from gateway.protocols.chat_tokens import IDS, LOGPROBS, TokensAsked
 from gateway.protocols.protocol import RequestFacts
 from gateway.protocols.raw_ids import IdsRead
-from gateway.rulebook.faults import STOP_DESYNC, KnownFault, faults_known, faults_of
+from gateway.rulebook.faults import STOP_DESYNC, KnownFault
 from gateway.streams.jsonscan import DROP, Changes, Drop, edit
 
 Stop = Literal["engine", "in_step", "gateway"]
@@ -78,18 +78,11 @@ def answers_of(rules: RouteRules) -> dict[str, str]:
     policy = rules.policy
     if policy.profile is not Profile.FULL:
         return {}
-    known = faults_known(
-        rules.faults,
-        engine=rules.engine,
-        version=rules.engine_version,
-        parser=rules.parser,
-        tools_parser=rules.tools_parser,
-    )
     by_tokens = rules.source == "auto" and rules.dialect is not None and policy.tokens != "never"
     by_stop = ("gateway", *(("in_step",) if rules.engine in _IN_STEP else ()))
     return {
         fault.ident: fault.remedy
-        for fault in known
+        for fault in rules.faults_known()
         if (by_tokens and fault.remedy == "tokens")
         or (policy.stop == "auto" and fault.lint == STOP_DESYNC and fault.remedy in by_stop)
     }
@@ -132,12 +125,7 @@ def _faults_met(facts: RequestFacts, rules: RouteRules, *, endpoint: str) -> tup
     """The known faults that the request meets. For a stop string of one character an engine keeps nothing back."""
     late = facts.stops and not facts.keeps_stop and any(len(text) > 1 for text in facts.stops)
     present = (("stop", late), ("tools", facts.tools), ("thinking_off", facts.thinking == "off"))
-    return faults_of(
-        rules.faults,
-        engine=rules.engine,
-        version=rules.engine_version,
-        parser=rules.parser,
-        tools_parser=rules.tools_parser,
+    return rules.faults_met(
         endpoint=endpoint,
         stream=facts.stream,
         asked=facts.thinking == "on" or (facts.thinking == "unknown" and rules.thinking_default == "on"),

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from gateway.errors import EngineFault
-from gateway.events import CONTENT, REASONING
+from gateway.events import REASONING
 from gateway.exchange.asking import NOTHING, Asking, ids_read
 from gateway.exchange.calls import CallRules, call_rules, quotes_of
 from gateway.exchange.prompts import Prompts
@@ -234,11 +234,6 @@ class ExchangeReading:
 def content_of(pieces: Iterable[Said]) -> str:
     """The text of an answer's pieces that is no reasoning."""
     return "".join([text for channel, text in pieces if channel != REASONING and isinstance(text, str)])
-
-
-def came(reasoning: str, content: str) -> list[tuple[str, Any]]:
-    """A delta as pieces, unchanged."""
-    return [piece for piece in ((REASONING, reasoning), (CONTENT, content)) if piece[1]]
 
 
 def reason_of(fault: Exception) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from gateway.limits import Limits
 from gateway.policy import Policy, ReasoningField
 from gateway.rulebook.dialect import Dialect
-from gateway.rulebook.faults import KnownFault
+from gateway.rulebook.faults import KnownFault, faults_known, faults_of
 from gateway.rulebook.openings import Opening
 from gateway.streams.tokens import UNLEARNED, Markers, Spell
 
@@ -46,6 +46,32 @@ class RouteRules:
     markers: Markers = UNLEARNED
     spelling: Callable[[], Spell] | None = None
     special: frozenset[int] = frozenset()
+
+    def faults_known(self) -> tuple[KnownFault, ...]:
+        """The known faults of the route's engine, as it runs there."""
+        return faults_known(
+            self.faults,
+            engine=self.engine,
+            version=self.engine_version,
+            parser=self.parser,
+            tools_parser=self.tools_parser,
+        )
+
+    def faults_met(
+        self, *, endpoint: str, stream: bool, asked: bool, conditions: Collection[str]
+    ) -> tuple[KnownFault, ...]:
+        """Those of them that a request meets; arguments as `gateway.rulebook.faults.faults_of` has them."""
+        return faults_of(
+            self.faults,
+            engine=self.engine,
+            version=self.engine_version,
+            parser=self.parser,
+            tools_parser=self.tools_parser,
+            endpoint=endpoint,
+            stream=stream,
+            asked=asked,
+            conditions=conditions,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

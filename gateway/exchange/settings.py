@@ -17,7 +17,7 @@ from gateway.policy import Policy, ReasoningField
 from gateway.protocols.protocol import RequestFacts
 from gateway.rulebook.compile import compile_dialect
 from gateway.rulebook.dialect import Dialect
-from gateway.rulebook.faults import STOP_DESYNC, faults_of
+from gateway.rulebook.faults import STOP_DESYNC
 from gateway.rulebook.in_step import in_step
 from gateway.rulebook.openings import Opening
 from gateway.streams.grammar import Takes
@@ -39,17 +39,7 @@ def late_parser(facts: RequestFacts, rules: RouteRules, *, endpoint: str, asked:
     """
     if not (facts.stops and facts.stream) or facts.keeps_stop or unread:
         return None
-    met = faults_of(
-        rules.faults,
-        engine=rules.engine,
-        version=rules.engine_version,
-        parser=rules.parser,
-        tools_parser=rules.tools_parser,
-        endpoint=endpoint,
-        stream=True,
-        asked=asked,
-        conditions=("stop",),
-    )
+    met = rules.faults_met(endpoint=endpoint, stream=True, asked=asked, conditions=("stop",))
     return rules.parser.rpartition("/")[2] if any(fault.lint == STOP_DESYNC for fault in met) else None
 
 

@@ -47,7 +47,7 @@ class StopStream(StreamInspection):
 
     def _wanted(self, frame: Frame) -> Frame | None:
         """The frame without the choices that have ended, and without usage that the client did not ask for."""
-        if frame.data is None or frame.data == self._protocol.done:
+        if frame.data is None or frame.data == self._protocol.done or not (self._stopped or self._reading.asking.usage):
             return frame
         try:
             message = self._protocol.decode_event(frame.data)

@@ -12,12 +12,12 @@ from gateway.errors import EngineFault, EngineTruncated, IntegrityError
 from gateway.events import REASONING
 from gateway.exchange.calls import STOP
 from gateway.exchange.framing import BOM, framed
-from gateway.exchange.reading import ExchangeReading, came, reason_of
+from gateway.exchange.reading import ExchangeReading, reason_of
 from gateway.exchange.stream_calls import Asked, StreamCalls
 from gateway.exchange.structured import StructuredFrames
 from gateway.exchange.withheld import Withheld
 from gateway.findings import Finding
-from gateway.integrity.outlet import Piece
+from gateway.integrity.outlet import Piece, came
 from gateway.integrity.pipeline import Pipeline
 from gateway.protocols.protocol import Framed, Message, NotThisProtocol, NumberedCall, Part, Said
 from gateway.streams.sse import Frame, SSEReader

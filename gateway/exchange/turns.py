@@ -54,10 +54,7 @@ def _read(text: str, dialect: Dialect, limits: Limits) -> tuple[State, bool]:
         starts_open=False,
         split=False,
         takes=Takes(),
-        header_cap=limits.header,
-        run_cap=limits.marker_run,
-        replay_cap=limits.channel_text,
-        region_cap=limits.tool_region,
+        limits=limits,
     )
     segments = [*reader.feed(text), *reader.settle()]
     dropped = (item for _, item in segments if isinstance(item, Decision) and item.effect is Effect.DROP)

@@ -9,9 +9,9 @@ from typing import Final
 from gateway.errors import IntegrityError
 from gateway.events import REASONING
 from gateway.exchange.calls import ChoiceCalls
-from gateway.exchange.reading import ExchangeReading, came, content_of, reason_of
+from gateway.exchange.reading import ExchangeReading, content_of, reason_of
 from gateway.exchange.withheld import Withheld
-from gateway.integrity.outlet import Piece
+from gateway.integrity.outlet import Piece, came
 from gateway.integrity.pipeline import Pipeline
 from gateway.integrity.raw import RawPipeline
 from gateway.integrity.stop_pipeline import StoppingPipeline

@@ -5,8 +5,8 @@ Knows what the piece is. Must not know why it is repeated.
 
 from __future__ import annotations
 
-from gateway.events import CONTENT, REASONING
-from gateway.integrity.outlet import Piece
+from gateway.events import CONTENT
+from gateway.integrity.outlet import Piece, came
 from gateway.integrity.pipeline import Pipeline
 from gateway.integrity.setting import Setting
 from gateway.integrity.tally import Tally
@@ -43,8 +43,7 @@ class EchoedPipeline(Pipeline):
         parts = self._past_echo(content)
         if parts is None:  # what is held of the reasoning waits for nothing any more
             held = super().release(read=False)
-            came = [piece for piece in ((REASONING, reasoning), (CONTENT, content)) if piece[1]]
-            return [*held, *came] if held else None
+            return [*held, *came(reasoning, content)] if held else None
         echoed, rest = parts
         if not (reasoning or rest):
             return None

@@ -5,6 +5,8 @@ Order: the budget's end string → promotion → dedup → signs. Knows no marke
 
 from __future__ import annotations
 
+from typing import Any
+
 from gateway.events import CONTENT, REASONING, REPLAY, ToolCall
 from gateway.findings import Finding
 from gateway.integrity.end_string import EndString
@@ -15,6 +17,11 @@ from gateway.integrity.tally import Tally
 
 Piece = tuple[str, "str | ToolCall"]
 """`(REASONING | CONTENT | REPLAY, text)`, REPLAY being content in pieces of its own, or `(CALL, ToolCall)`."""
+
+
+def came(reasoning: str, content: str) -> list[tuple[str, Any]]:
+    """A delta as pieces, unchanged."""
+    return [piece for piece in ((REASONING, reasoning), (CONTENT, content)) if piece[1]]
 
 
 class Outlet:

@@ -23,10 +23,7 @@ def reader_of(setting: Setting, *, starts_open: bool, split: bool) -> RegionRead
         starts_open=starts_open,
         split=split,
         takes=setting.takes,
-        header_cap=setting.limits.header,
-        run_cap=setting.limits.marker_run,
-        replay_cap=setting.limits.channel_text,
-        region_cap=setting.limits.tool_region,
+        limits=setting.limits,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from gateway.events import CONTENT, REASONING, REPLAY
 from gateway.findings import Finding
-from gateway.integrity.outlet import Piece
+from gateway.integrity.outlet import Piece, came
 from gateway.integrity.pipeline import Pipeline, joined
 from gateway.integrity.resync import Seam
 from gateway.integrity.setting import Setting
@@ -34,7 +34,7 @@ class _BeforeReading(Pipeline):
     def _said(self, reasoning: str, content: str) -> list[Piece]:
         """What goes out of a delta as it is read."""
         pieces = Pipeline.push(self, reasoning, content) if reasoning or content else []
-        return _came(reasoning, content) if pieces is None else pieces
+        return came(reasoning, content) if pieces is None else pieces
 
     def _told(self, thought: str, answer: str, *, mixed: bool) -> list[Piece]:
         """As `_said`. `mixed`: the two came in one delta."""
@@ -88,7 +88,7 @@ class ResyncPipeline(_BeforeReading):
         held = ("", "") if resync is None else (resync.release().reasoning, resync.release().content)
         if read:
             return joined(self._told(*held, mixed=False) + super().release(read=True))
-        return super().release(read=False) + _came(*held)
+        return super().release(read=False) + came(*held)
 
     def _settled(self) -> list[Piece]:
         """Nothing more comes that could decide."""
@@ -222,9 +222,9 @@ class StoppingPipeline(Pipeline):
             self._dropped += len(reasoning) + len(content)
             return []
         pieces = super().push(reasoning, content)
-        came = _came(reasoning, content) if pieces is None else pieces
-        out = self._passed(came)
-        return None if pieces is None and out == came else out
+        before = came(reasoning, content) if pieces is None else pieces
+        out = self._passed(before)
+        return None if pieces is None and out == before else out
 
     def refusal(self) -> list[Piece]:
         """As `Pipeline.refusal`."""
@@ -276,8 +276,3 @@ class StoppingPipeline(Pipeline):
         out = self._match.feed(text)
         size = min(len(held), len(out)) if channel == REPLAY else 0
         return [piece for piece in ((before, out[:size]), (channel, out[size:])) if piece[1]]
-
-
-def _came(reasoning: str, content: str) -> list[Piece]:
-    """A delta as pieces, unchanged."""
-    return [piece for piece in ((REASONING, reasoning), (CONTENT, content)) if piece[1]]

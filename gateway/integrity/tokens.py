@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.events import Decision, Segment, ToolText
-from gateway.integrity.outlet import Piece
+from gateway.integrity.outlet import Piece, came
 from gateway.integrity.pipeline import Pipeline
 from gateway.integrity.setting import Setting
 from gateway.integrity.stop_text import StopTail
@@ -35,7 +35,9 @@ class FromTokens(Pipeline):
         """As `Pipeline.push`."""
         said = self._tail.feed(content) if self._tail else content
         pieces = super().push(reasoning, said) if reasoning or said else []
-        return None if pieces is None and said == content else _plain(_came(said) if pieces is None else pieces)
+        if pieces is None:
+            return None if said == content else _plain(came(reasoning, said))
+        return _plain(pieces)
 
     def finish(self, *, stopped: bool, length: bool, promotable: bool, stop_string: bool, looped: bool) -> list[Piece]:
         """As `Pipeline.finish`."""
@@ -55,14 +57,14 @@ class FromTokens(Pipeline):
         held = self._tail.release() if self._tail else ""
         pieces = self._pushed(held) if read else []
         pieces += super().release(read=read)
-        return _plain(pieces if read else pieces + _came(held))
+        return _plain(pieces if read else pieces + came("", held))
 
     def _cut_off(self, text: str) -> None:
         """A stop string was cut off the end, and what came behind it."""
 
     def _pushed(self, text: str) -> list[Piece]:
         pieces = super().push("", text) if text else []
-        return _came(text) if pieces is None else pieces
+        return came("", text) if pieces is None else pieces
 
     def _take(self, segments: list[Segment], origin: str, out: list[Piece], *, cut: bool = False) -> None:
         super()._take([(channel, _unmarked(item)) for channel, item in segments], origin, out, cut=cut)
@@ -87,10 +89,6 @@ def _unmarked(item: str | Decision | ToolText) -> str | Decision | ToolText:
     if isinstance(item, str):
         return plain(item)
     return replace(item, text=plain(item.text)) if isinstance(item, Decision) else item
-
-
-def _came(text: str) -> list[Piece]:
-    return [("content", text)] if text else []
 
 
 def _plain(pieces: list[Piece]) -> list[Piece]:

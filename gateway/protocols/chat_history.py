@@ -121,10 +121,7 @@ def split_thought(content: object, rule: HistoryRule, *, keeps: bool) -> tuple[s
         starts_open=False,
         split=False,
         takes=Takes(),
-        header_cap=limits.header,
-        run_cap=limits.marker_run,
-        replay_cap=limits.channel_text,
-        region_cap=limits.tool_region,
+        limits=limits,
     )
     segments = [*reader.feed(content.lstrip()), *reader.finish(stopped=True)]
     dropped = [item for _, item in segments if isinstance(item, Decision) and item.effect is Effect.DROP]

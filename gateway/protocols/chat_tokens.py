@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from gateway.streams.jsonscan import DROP, Changes, Drop, edit, encode_string, swap
-from gateway.streams.tokens import Markers, Run, Spell, Token, TokenText, plain, runs_of, spelled, told
+from gateway.streams.tokens import Markers, Run, Spell, Token, TokenText, are_ids, plain, runs_of, spelled, told
 
 IDS: Final = "ids"
 LOGPROBS: Final = "logprobs"
@@ -184,8 +184,9 @@ def _ended_by_token(choice: Mapping[str, Any], asked: TokensAsked) -> bool:
 def _ids(choice: Mapping[str, Any], *, ended: bool) -> list[int]:
     """The ids of a choice, without the one that `ended` it."""
     ids = choice.get("token_ids")
-    told = ids if isinstance(ids, list) and all(type(each) is int for each in ids) else []
-    return told[:-1] if ended else told
+    if not are_ids(ids):
+        return []
+    return ids[:-1] if ended else ids
 
 
 def _logged(choice: Mapping[str, Any]) -> list[Token]:

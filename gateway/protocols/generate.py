@@ -19,7 +19,7 @@ from gateway.events import REASONING
 from gateway.protocols.beside import Beside, Column, Columns, Token, cut
 from gateway.protocols.frames import error_kind, parsed
 from gateway.protocols.protocol import NOTHING, Fate, Message, NotThisProtocol, Part, RequestFacts, Said
-from gateway.protocols.raw_ids import IdsRead, IdText, are_ids, is_cumulative, opened
+from gateway.protocols.raw_ids import IdsRead, IdText, is_cumulative, opened
 from gateway.protocols.raw_request import generate_facts
 from gateway.protocols.raw_text import (
     Members,
@@ -36,6 +36,7 @@ from gateway.protocols.raw_text import (
 )
 from gateway.streams import sse
 from gateway.streams.jsonscan import encode_string, items, member
+from gateway.streams.tokens import are_ids
 
 _IDS: Final = ("output_ids",)
 _META: Final = "meta_info"

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
-from gateway.streams.tokens import Markers, Spell, TokenText, spelled
+from gateway.streams.tokens import Markers, Spell, TokenText, are_ids, spelled
 
 TextAndIds = tuple[str, list[Any]]
 
@@ -68,8 +68,3 @@ def is_cumulative(now: TextAndIds, *, before: TextAndIds, count: object) -> bool
     if ids and len(ids) == count:
         return True  # whatever was trimmed off the text
     return text.startswith(old_text) and len(ids) + len(old_ids) != count
-
-
-def are_ids(value: Any) -> TypeGuard[list[int]]:
-    """True for a list of token ids."""
-    return isinstance(value, list) and all(type(each) is int for each in value)

@@ -13,7 +13,6 @@ from prometheus_client.exposition import choose_encoder
 
 from gateway import __version__
 from gateway.exchange.asking import answers_of
-from gateway.rulebook.faults import faults_known
 from gateway.server.config import Route
 from gateway.server.drain import Drain, State
 from gateway.server.health import Health
@@ -100,6 +99,4 @@ def reading(route: Route) -> dict[str, str]:
 def faults(route: Route) -> dict[str, list[str] | dict[str, str]]:
     """The names of the known faults of a route's engine, as it runs there, and how it is asked for what they spoil."""
     rules = route.rules
-    running = {"engine": rules.engine, "version": rules.engine_version}
-    known = faults_known(rules.faults, **running, parser=rules.parser, tools_parser=rules.tools_parser)
-    return {"faults": [fault.ident for fault in known], "asks": answers_of(rules)}
+    return {"faults": [fault.ident for fault in rules.faults_known()], "asks": answers_of(rules)}

@@ -60,6 +60,7 @@ class Inspected:
         self._left = False  # the answer has ended before the engine's did
         self.settled = True
         self._size = 0
+        self._runs: list[Run] | None = None  # ids that the engine has to be asked about; None: not looked for yet
         self._head: Head | None = None
         self._read = exchange.data
         self.delivery: Delivery | None = None
@@ -141,7 +142,9 @@ class Inspected:
     def end(self) -> None:
         if self.fault is not None or self.refused or self._left:
             return
-        if not self._relay.status and (self._size > LONG_BODY_BYTES or self._unspelled()):
+        long = self._size > LONG_BODY_BYTES
+        self._runs = None if long else self._unspelled()
+        if not self._relay.status and (long or self._runs):
             self.settled = False
         else:
             self._close(None)
@@ -179,7 +182,8 @@ class Inspected:
         if not self.settled:
             # No relay is touched in the thread: where it fails nothing was sent. Cancelled: it ends by itself, unheard.
             in_thread = partial(asyncio.get_running_loop().run_in_executor, None)
-            if isinstance(self.exchange, Exchange) and (runs := await in_thread(self._unspelled)):
+            runs = await in_thread(self._unspelled) if self._runs is None else self._runs
+            if runs and isinstance(self.exchange, Exchange):
                 self.exchange.spelled(await spell(runs))
             ending = await in_thread(self._ending, None)
             self.settled = True

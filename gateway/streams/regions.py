@@ -36,6 +36,7 @@ from gateway.events import (
     Segment,
     ToolText,
 )  # fmt: skip
+from gateway.limits import Limits
 from gateway.streams.calls.call import Status
 from gateway.streams.calls.region import CallRegion, RegionRules
 from gateway.streams.calls.watch import Watch
@@ -88,8 +89,8 @@ class RegionReader(Verdicts):
     """Reads one output. `starts_open`: the thought is already open (the prompt, or the field, opened it).
 
     `feed` and `finish` return segments (`gateway.events.Segment`) in order. `held` is what waits for a decision.
-    `takes`: what is done with calls. `header_cap`, `run_cap` and `region_cap` bound what may wait, `replay_cap` what is
-    kept for a replay, all in characters.
+    `takes`: what is done with calls. `limits`: `header`, `marker_run` and `tool_region` bound what may wait,
+    `channel_text` what is kept for a replay.
     """
 
     __slots__ = (
@@ -104,16 +105,18 @@ class RegionReader(Verdicts):
         starts_open: bool,
         split: bool,
         takes: Takes,
-        header_cap: int,
-        run_cap: int,
-        replay_cap: int,
-        region_cap: int,
+        limits: Limits,
     ) -> None:
         super().__init__(
-            grammar, starts_open=starts_open, split=split, takes=takes, header_cap=header_cap, run_cap=run_cap
+            grammar,
+            starts_open=starts_open,
+            split=split,
+            takes=takes,
+            header_cap=limits.header,
+            run_cap=limits.marker_run,
         )
-        self._replay_cap = replay_cap
-        self._region_cap = region_cap
+        self._replay_cap = limits.channel_text
+        self._region_cap = limits.tool_region
         self._held = ""
         self._at = 0  # characters decided on so far
         self._fold_at = FOLD_EVERY

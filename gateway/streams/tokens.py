@@ -12,7 +12,7 @@ import codecs
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, TypeGuard
 
 STRUCTURAL: Final = "\udfff"
 _ESCAPED: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\udfff")
@@ -49,6 +49,11 @@ class Markers:
 
 
 UNLEARNED: Final = Markers()
+
+
+def are_ids(value: Any) -> TypeGuard[list[int]]:
+    """True for a list of token ids."""
+    return isinstance(value, list) and all(type(each) is int for each in value)
 
 
 def spelled(ids: Iterable[int], spell: Spell, markers: Markers) -> Iterator[Token]:

@@ -9,9 +9,10 @@ import pytest
 
 from gateway.errors import EngineTruncated, FrameTooLarge, IntegrityError
 from gateway.events import CALL, CONTENT, REASONING
-from gateway.exchange.reading import NOTHING_SAID, ExchangeReading, came, content_of, effective_policy, reason_of
+from gateway.exchange.reading import NOTHING_SAID, ExchangeReading, content_of, effective_policy, reason_of
 from gateway.exchange.route import Overrides, RouteRules
 from gateway.findings import Finding
+from gateway.integrity.outlet import came
 from gateway.integrity.pipeline import Piece
 from gateway.policy import Dedup, Mode, Profile, ReasoningField, policy_for
 from gateway.protocols import protocol_for

@@ -12,6 +12,7 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 
 from gateway.events import CALLS, CONTENT, MARKER, REASONING, REPLAY, TOOL, Call, Segment, ToolText
+from gateway.limits import Limits
 from gateway.rulebook.compile import compile_dialect
 from gateway.rulebook.dialect import Dialect
 from gateway.rulebook.load import load_rulebook
@@ -48,10 +49,12 @@ class Setup:
             starts_open=self.starts_open,
             split=self.split,
             takes=self.takes,
-            header_cap=self.header_cap,
-            run_cap=self.run_cap,
-            replay_cap=self.replay_cap,
-            region_cap=self.region_cap,
+            limits=Limits(
+                header=self.header_cap,
+                marker_run=self.run_cap,
+                channel_text=self.replay_cap,
+                tool_region=self.region_cap,
+            ),
         )
 
 
